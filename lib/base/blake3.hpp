@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/digest.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+struct Blake3Kernel;  // blake3_kernel.hpp
+
+/// The kernels that are compiled in and that this processor can run, fastest first; the last one is the portable one.
+std::span<const Blake3Kernel* const> blake3_kernels();
+const char* blake3_kernel_name(const Blake3Kernel& kernel);
+
+using Blake3Key = std::array<std::uint8_t, 32>;
+
+/// BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs), hash and keyed mode, over bytes that arrive in any pieces.
+/// Not thread-safe; copyable, so that a common prefix can be shared. Give large pieces: whole MiB run the kernel at
+/// its full width.
+class Blake3 {
+ public:
+  explicit Blake3(const Blake3Kernel& kernel = *blake3_kernels().front());
+  static Blake3 keyed(const Blake3Key& key, const Blake3Kernel& kernel = *blake3_kernels().front());
+  Blake3(const Blake3& other);
+  Blake3& operator=(const Blake3& other);
+
+  void update(std::span<const std::uint8_t> bytes);
+  /// The digest of all bytes so far; more may follow.
+  Digest finish() const;
+  /// Extendable output: fills `output`, whatever its length, from the start of the output stream.
+  void finish(std::span<std::uint8_t> output) const;
+
+ private:
+  friend class Blake3Tree;
+  using Words = std::array<std::uint32_t, 8>;
+  struct Node;
+
+  // So much is gathered before it is hashed, so that small pieces fill a kernel too.
+  static constexpr std::size_t k_buffer_bytes = std::size_t{16} << 10;
+  // Enough for 2^64 bytes in chunks of 2^10.
+  static constexpr std::size_t k_stack_depth = 64 - 10;
+
+  Blake3(const Blake3Kernel& kernel, const Words& key, std::uint32_t flags, std::uint64_t first_chunk);
+  void push_subtree(const std::uint8_t* bytes, std::size_t chunk_count);
+  void push(const Words& value, std::size_t chunk_count);
+  Node last_node() const;
+
+  const Blake3Kernel* kernel_;
+  Words key_;
+  std::uint32_t flags_;
+  std::uint64_t next_chunk_;  // the number, in the whole stream, of the first chunk in the buffer
+  std::size_t stack_size_ = 0;
+  std::size_t buffered_bytes_ = 0;                   // not 0 once anything came: the last chunk may be the root's
+  std::array<Words, k_stack_depth> stack_;           // of finished subtrees, the largest first
+  std::array<std::uint8_t, k_buffer_bytes> buffer_;  // like the stack, left uninitialised
+};
+
+/// The digest of `bytes`, one thread.
+Digest blake3(std::span<const std::uint8_t> bytes);
+
+/// The digest of a stream of known length whose segments are hashed in any order, by any threads. A segment is
+/// `k_segment_bytes` long (the last one may be shorter) and begins at a multiple of that: a whole subtree of BLAKE3's
+/// tree, so its chaining value needs nothing but its own bytes and its place.
+class Blake3Tree {
+ public:
+  static constexpr std::size_t k_segment_bytes = std::size_t{4} << 20;
+
+  explicit Blake3Tree(std::uint64_t size_bytes, const Blake3Kernel& kernel = *blake3_kernels().front());
+
+  std::size_t segment_count() const;  ///< at least 1: an empty stream has one empty segment
+  /// Hashes segment `index`. Safe to call from several threads for different segments. `bytes` must be exactly that
+  /// segment's length.
+  void set_segment(std::size_t index, std::span<const std::uint8_t> bytes);
+  /// Every segment must have been set.
+  Digest finish() const;
+
+ private:
+  const Blake3Kernel* kernel_;
+  std::uint64_t size_bytes_;
+  std::vector<std::array<std::uint32_t, 8>> values_;  // one per segment; when there is but one, the digest
+};
+
+}  // namespace wdelta

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/blake3_kernel.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+
+#define WDELTA_INLINE static inline __attribute__((always_inline))
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::size_t k_lanes = 8;
+
+// One word of 8 lanes.
+using Words = __m256i;
+
+// How vpshufb rotates words to the right by whole bytes.
+alignas(32) constexpr std::uint8_t k_rotate_16[32] = {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13,
+                                                      2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13};
+alignas(32) constexpr std::uint8_t k_rotate_8[32] = {1, 2, 3, 0, 5, 6, 7, 4, 9, 10, 11, 8, 13, 14, 15, 12,
+                                                     1, 2, 3, 0, 5, 6, 7, 4, 9, 10, 11, 8, 13, 14, 15, 12};
+
+// The state takes all 16 registers. These are assembly so that each step works in place and in the order written: with
+// intrinsics GCC 12 spills its way down to 2.8 GB/s on Zen 5, against 4.1.
+WDELTA_INLINE void add(Words& to, const Words& words) { __asm__ volatile("vpaddd %1, %0, %0" : "+x"(to) : "x"(words)); }
+
+WDELTA_INLINE void add_memory(Words& to, const Words& words) {
+  __asm__ volatile("vpaddd %1, %0, %0" : "+x"(to) : "m"(words));
+}
+
+WDELTA_INLINE void flip(Words& to, const Words& words) { __asm__ volatile("vpxor %1, %0, %0" : "+x"(to) : "x"(words)); }
+
+template <int Bits>
+WDELTA_INLINE void rotate_right(Words& words) {
+  if constexpr (Bits == 16) {
+    __asm__ volatile("vpshufb %1, %0, %0" : "+x"(words) : "m"(k_rotate_16));
+  } else if constexpr (Bits == 8) {
+    __asm__ volatile("vpshufb %1, %0, %0" : "+x"(words) : "m"(k_rotate_8));
+  } else {
+    Words low;
+    __asm__ volatile(
+        "vpsrld %2, %0, %1\n\t"
+        "vpslld %3, %0, %0\n\t"
+        "vpor %1, %0, %0"
+        : "+x"(words), "=&x"(low)
+        : "i"(Bits), "i"(32 - Bits));
+  }
+}
+
+// Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1).
+template <int First, int Second, unsigned Turn>
+WDELTA_INLINE void half_mix(Words (&v)[16], const Words (&message)[16], const std::uint8_t* schedule) {
+  Words* const a = v;
+  Words* const b = v + 4;
+  Words* const c = v + 8;
+  Words* const d = v + 12;
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) add_memory(a[i], message[schedule[2 * i]]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) add(a[i], b[(i + Turn) % 4]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) flip(d[(i + 3 * Turn) % 4], a[i]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) rotate_right<First>(d[(i + 3 * Turn) % 4]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) add(c[(i + 2 * Turn) % 4], d[(i + 3 * Turn) % 4]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) flip(b[(i + Turn) % 4], c[(i + 2 * Turn) % 4]);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) rotate_right<Second>(b[(i + Turn) % 4]);
+}
+
+// Prefetches 512 bytes from `ahead` on: 8 streams that are 1 KiB apart are too many for the processor's own prefetcher.
+WDELTA_INLINE void seven_rounds(Words (&v)[16], const Words (&message)[16], const char* ahead) {
+#pragma GCC unroll 7
+  for (unsigned round = 0; round < 7; ++round) {
+    const std::uint8_t* schedule = k_blake3_schedule[round];
+    half_mix<16, 12, 0>(v, message, schedule);
+    half_mix<8, 7, 0>(v, message, schedule + 1);
+    half_mix<16, 12, 1>(v, message, schedule + 8);
+    half_mix<8, 7, 1>(v, message, schedule + 9);
+    if (round >= 4) continue;
+    _mm_prefetch(ahead + k_blake3_block_bytes * (2 * round), _MM_HINT_T0);
+    _mm_prefetch(ahead + k_blake3_block_bytes * (2 * round + 1), _MM_HINT_T0);
+  }
+}
+
+// 8 rows of 8 words to 8 words of 8 lanes. Its own inverse.
+WDELTA_INLINE void transpose(Words* rows) {
+  Words pairs[2][4];
+#pragma GCC unroll 2
+  for (unsigned h = 0; h < 2; ++h) {
+    const Words ab_low = _mm256_unpacklo_epi32(rows[4 * h + 0], rows[4 * h + 1]);
+    const Words ab_high = _mm256_unpackhi_epi32(rows[4 * h + 0], rows[4 * h + 1]);
+    const Words cd_low = _mm256_unpacklo_epi32(rows[4 * h + 2], rows[4 * h + 3]);
+    const Words cd_high = _mm256_unpackhi_epi32(rows[4 * h + 2], rows[4 * h + 3]);
+    pairs[h][0] = _mm256_unpacklo_epi64(ab_low, cd_low);
+    pairs[h][1] = _mm256_unpackhi_epi64(ab_low, cd_low);
+    pairs[h][2] = _mm256_unpacklo_epi64(ab_high, cd_high);
+    pairs[h][3] = _mm256_unpackhi_epi64(ab_high, cd_high);
+  }
+#pragma GCC unroll 4
+  for (unsigned j = 0; j < 4; ++j) {
+    rows[j] = _mm256_permute2x128_si256(pairs[0][j], pairs[1][j], 0x20);
+    rows[4 + j] = _mm256_permute2x128_si256(pairs[0][j], pairs[1][j], 0x31);
+  }
+}
+
+WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&message)[16]) {
+#pragma GCC unroll 8
+  for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    const __m256i* block = reinterpret_cast<const __m256i*>(inputs[lane] + offset);
+    message[lane] = _mm256_loadu_si256(block);
+    message[k_lanes + lane] = _mm256_loadu_si256(block + 1);
+  }
+  transpose(message);
+  transpose(message + k_lanes);
+}
+
+WDELTA_INLINE Words broadcast(std::uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
+
+struct Job {
+  const std::uint8_t* const* inputs;  // one per lane
+  std::size_t blocks;
+  const std::uint32_t* key;
+  std::uint64_t counter;       // of the first lane
+  std::uint32_t counter_step;  // from lane to lane: 1 for chunks, 0 for parents
+  std::uint32_t flags, first_flags, last_flags;
+  std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
+};
+
+void hash(const Job& job, std::uint32_t* values) {
+  Words v[16];
+#pragma GCC unroll 8
+  for (unsigned i = 0; i < 8; ++i) v[i] = broadcast(job.key[i]);
+  alignas(32) std::uint32_t counters[2][k_lanes];
+  for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    const std::uint64_t counter = job.counter + std::uint64_t{lane} * job.counter_step;
+    counters[0][lane] = static_cast<std::uint32_t>(counter);
+    counters[1][lane] = static_cast<std::uint32_t>(counter >> 32);
+  }
+  const char* ahead = reinterpret_cast<const char*>(job.inputs[0]) + job.ahead_bytes;
+  std::uint32_t flags = job.flags | job.first_flags;
+  for (std::size_t block = 0; block < job.blocks; ++block) {
+    if (block + 1 == job.blocks) flags |= job.last_flags;
+    // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
+    // them in registers, of which there are too few.
+    __asm__ volatile("" : "+m"(counters));
+    Words message[16];
+    load_transposed(job.inputs, block * k_blake3_block_bytes, message);
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) v[8 + i] = broadcast(k_blake3_iv[i]);
+    v[12] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[0]));
+    v[13] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[1]));
+    v[14] = broadcast(k_blake3_block_bytes);
+    v[15] = broadcast(flags);
+    seven_rounds(v, message, ahead);
+    ahead += k_lanes * k_blake3_block_bytes;
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < 8; ++i) v[i] = _mm256_xor_si256(v[i], v[8 + i]);
+    flags = job.flags;
+  }
+  transpose(v);
+#pragma GCC unroll 8
+  for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(values + 8 * lane), v[lane]);
+  }
+}
+
+// Any number of inputs that lie `stride` bytes apart, eight at a time. At the end the idle lanes repeat the last input,
+// so that nothing outside the input is ever read.
+void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, std::uint32_t* values) {
+  const std::uint8_t* inputs[k_lanes];
+  job.inputs = inputs;
+  while (count > 0) {
+    const std::size_t done = count < k_lanes ? count : k_lanes;
+    for (std::size_t lane = 0; lane < k_lanes; ++lane) inputs[lane] = input + stride * (lane < done ? lane : done - 1);
+    std::uint32_t spare[8 * k_lanes];
+    std::uint32_t* output = done < k_lanes ? spare : values;
+    hash(job, output);
+    if (output == spare) __builtin_memcpy(values, spare, 8 * sizeof(std::uint32_t) * done);
+    input += stride * done;
+    values += 8 * done;
+    job.counter += done * job.counter_step;
+    count -= done;
+  }
+}
+
+void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
+                 std::uint32_t flags, std::uint32_t* values) {
+  const Job job = {nullptr,
+                   k_blake3_chunk_blocks,
+                   key,
+                   first_chunk,
+                   1,
+                   flags,
+                   k_blake3_chunk_start,
+                   k_blake3_chunk_end,
+                   2 * k_lanes * k_blake3_chunk_bytes};
+  hash_many(job, input, k_blake3_chunk_bytes, count, values);
+}
+
+void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
+                  std::uint32_t* values) {
+  const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
+  hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, values);
+}
+
+}  // namespace
+
+const Blake3Kernel k_blake3_avx2 = {"avx2", hash_chunks, hash_parents};
+
+}  // namespace wdelta

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/blake3_kernel.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+
+// GCC 12 takes the undefined operand inside its own intrinsics for one of ours (GCC bug 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#define WDELTA_INLINE static inline __attribute__((always_inline))
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::size_t k_lanes = 16;
+
+// One word of 16 lanes.
+using Words = __m512i;
+
+// Four words of `Groups` times 16 inputs: a row of the specification's 4 x 4 state. One group alone would wait for its
+// own results: a half round is a chain of 12 dependent instructions, and there are only four such chains. Two groups
+// fill the gaps; their states take all 32 registers, and the message words come from memory.
+template <std::size_t Groups>
+struct Row {
+  Words words[Groups][4];
+};
+
+template <std::size_t Groups>
+struct Message {
+  Words words[Groups][16];
+};
+
+// These are assembly so that the order of instructions stays as written: both compilers move the two groups apart
+// again and spill. Measured on Zen 5, 256 KiB in cache: 8.0 GB/s (GCC 12) and 10.9 (clang 14) with intrinsics, 14.4
+// with these.
+WDELTA_INLINE void add(Words& to, const Words& words) { __asm__ volatile("vpaddd %1, %0, %0" : "+v"(to) : "v"(words)); }
+
+WDELTA_INLINE void add_memory(Words& to, const Words& words) {
+  __asm__ volatile("vpaddd %1, %0, %0" : "+v"(to) : "m"(words));
+}
+
+WDELTA_INLINE void flip(Words& to, const Words& words) {
+  __asm__ volatile("vpxord %1, %0, %0" : "+v"(to) : "v"(words));
+}
+
+template <int Bits>
+WDELTA_INLINE void rotate_right(Words& words) {
+  __asm__ volatile("vprord %1, %0, %0" : "+v"(words) : "i"(Bits));
+}
+
+// The same over whole rows, each turned by a number of columns.
+
+template <std::size_t Groups>
+WDELTA_INLINE void add_message(Row<Groups>& to, const Message<Groups>& message, const std::uint8_t* schedule) {
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) {
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) add_memory(to.words[g][i], message.words[g][schedule[2 * i]]);
+  }
+}
+
+template <unsigned ToTurn, unsigned Turn, std::size_t Groups>
+WDELTA_INLINE void add(Row<Groups>& to, const Row<Groups>& row) {
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) {
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) add(to.words[g][(i + ToTurn) % 4], row.words[g][(i + Turn) % 4]);
+  }
+}
+
+template <unsigned ToTurn, unsigned Turn, std::size_t Groups>
+WDELTA_INLINE void flip(Row<Groups>& to, const Row<Groups>& row) {
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) {
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) flip(to.words[g][(i + ToTurn) % 4], row.words[g][(i + Turn) % 4]);
+  }
+}
+
+template <int Bits, unsigned Turn, std::size_t Groups>
+WDELTA_INLINE void rotate_right(Row<Groups>& row) {
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) {
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) rotate_right<Bits>(row.words[g][(i + Turn) % 4]);
+  }
+}
+
+template <std::size_t Groups>
+struct State {
+  Row<Groups> a, b, c, d;
+};
+
+// Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1).
+template <int First, int Second, unsigned Turn, std::size_t Groups>
+WDELTA_INLINE void half_mix(State<Groups>& s, const Message<Groups>& message, const std::uint8_t* schedule) {
+  add_message(s.a, message, schedule);
+  add<0, Turn>(s.a, s.b);
+  flip<3 * Turn, 0>(s.d, s.a);
+  rotate_right<First, 3 * Turn>(s.d);
+  add<2 * Turn, 3 * Turn>(s.c, s.d);
+  flip<Turn, 2 * Turn>(s.b, s.c);
+  rotate_right<Second, Turn>(s.b);
+}
+
+// Prefetches 1 KiB per group from `ahead` on, spread over the rounds: 32 streams that are 1 KiB apart are too many for
+// the processor's own prefetcher (6 GB/s from memory without, 11 with).
+template <std::size_t Groups>
+WDELTA_INLINE void seven_rounds(State<Groups>& s, const Message<Groups>& message, const char* ahead) {
+#pragma GCC unroll 7
+  for (unsigned round = 0; round < 7; ++round) {
+    const std::uint8_t* schedule = k_blake3_schedule[round];
+    half_mix<16, 12, 0>(s, message, schedule);
+    half_mix<8, 7, 0>(s, message, schedule + 1);
+    half_mix<16, 12, 1>(s, message, schedule + 8);
+    half_mix<8, 7, 1>(s, message, schedule + 9);
+    if (round >= 4) continue;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < 4 * Groups; ++i) {
+      _mm_prefetch(ahead + k_blake3_block_bytes * (4 * Groups * round + i), _MM_HINT_T0);
+    }
+  }
+}
+
+// Four words of 16 lanes, so that the 128-bit quarters of output j hold word j, 4 + j, ... of the four inputs.
+WDELTA_INLINE void transpose_quarters(Words a, Words b, Words c, Words d, Words (&rows)[4]) {
+  const Words ab_low = _mm512_unpacklo_epi32(a, b);
+  const Words ab_high = _mm512_unpackhi_epi32(a, b);
+  const Words cd_low = _mm512_unpacklo_epi32(c, d);
+  const Words cd_high = _mm512_unpackhi_epi32(c, d);
+  rows[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
+  rows[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+  rows[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+  rows[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+}
+
+// 16 blocks of 16 words, one per lane, to 16 words of 16 lanes.
+WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&words)[16]) {
+  Words rows[4][4];
+#pragma GCC unroll 4
+  for (unsigned q = 0; q < 4; ++q) {
+    transpose_quarters(_mm512_loadu_si512(inputs[4 * q + 0] + offset), _mm512_loadu_si512(inputs[4 * q + 1] + offset),
+                       _mm512_loadu_si512(inputs[4 * q + 2] + offset), _mm512_loadu_si512(inputs[4 * q + 3] + offset),
+                       rows[q]);
+  }
+#pragma GCC unroll 4
+  for (unsigned j = 0; j < 4; ++j) {
+    const Words even_low = _mm512_shuffle_i32x4(rows[0][j], rows[1][j], 0x88);
+    const Words even_high = _mm512_shuffle_i32x4(rows[2][j], rows[3][j], 0x88);
+    const Words odd_low = _mm512_shuffle_i32x4(rows[0][j], rows[1][j], 0xdd);
+    const Words odd_high = _mm512_shuffle_i32x4(rows[2][j], rows[3][j], 0xdd);
+    words[j] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+    words[4 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+    words[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+    words[12 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+  }
+}
+
+// The way back for chaining values: 8 words of 16 lanes to 16 times 8 words.
+WDELTA_INLINE void store_transposed(const Words (&first)[4], const Words (&second)[4], std::uint32_t* values) {
+  const Words quarters_01 = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const Words quarters_23 = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  Words rows[2][4];
+  transpose_quarters(first[0], first[1], first[2], first[3], rows[0]);
+  transpose_quarters(second[0], second[1], second[2], second[3], rows[1]);
+#pragma GCC unroll 4
+  for (unsigned j = 0; j < 4; ++j) {
+    const Words low = _mm512_permutex2var_epi64(rows[0][j], quarters_01, rows[1][j]);
+    const Words high = _mm512_permutex2var_epi64(rows[0][j], quarters_23, rows[1][j]);
+    __m256i* lane = reinterpret_cast<__m256i*>(values + 8 * j);
+    _mm256_storeu_si256(lane, _mm512_castsi512_si256(low));
+    _mm256_storeu_si256(lane + 4, _mm512_extracti64x4_epi64(low, 1));
+    _mm256_storeu_si256(lane + 8, _mm512_castsi512_si256(high));
+    _mm256_storeu_si256(lane + 12, _mm512_extracti64x4_epi64(high, 1));
+  }
+}
+
+WDELTA_INLINE Words broadcast(std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
+
+struct Job {
+  const std::uint8_t* const* inputs;  // one per lane
+  std::size_t blocks;
+  const std::uint32_t* key;
+  std::uint64_t counter;       // of the first lane
+  std::uint32_t counter_step;  // from lane to lane: 1 for chunks, 0 for parents
+  std::uint32_t flags, first_flags, last_flags;
+  std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
+};
+
+template <std::size_t Groups>
+struct Counters {
+  Words low[Groups], high[Groups];
+};
+
+template <std::size_t Groups>
+WDELTA_INLINE void hash(const Job& job, std::uint32_t* values) {
+  State<Groups> s;
+  Counters<Groups> counters;
+#pragma GCC unroll 2
+  for (std::size_t g = 0; g < Groups; ++g) {
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) {
+      s.a.words[g][i] = broadcast(job.key[i]);
+      s.b.words[g][i] = broadcast(job.key[4 + i]);
+    }
+    const std::uint64_t counter = job.counter + g * k_lanes * job.counter_step;
+    const Words lane = _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                          broadcast(job.counter_step));
+    counters.low[g] = _mm512_add_epi32(broadcast(static_cast<std::uint32_t>(counter)), lane);
+    const Words high = broadcast(static_cast<std::uint32_t>(counter >> 32));
+    const __mmask16 carry = _mm512_cmplt_epu32_mask(counters.low[g], lane);
+    counters.high[g] = _mm512_mask_add_epi32(high, carry, high, broadcast(1));
+  }
+  const char* ahead = reinterpret_cast<const char*>(job.inputs[0]) + job.ahead_bytes;
+  std::uint32_t flags = job.flags | job.first_flags;
+  for (std::size_t block = 0; block < job.blocks; ++block) {
+    if (block + 1 == job.blocks) flags |= job.last_flags;
+    // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
+    // them in registers, and spills the state.
+    __asm__ volatile("" : "+m"(counters));
+    Message<Groups> message;
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) {
+      load_transposed(job.inputs + g * k_lanes, block * k_blake3_block_bytes, message.words[g]);
+    }
+#pragma GCC unroll 2
+    for (std::size_t g = 0; g < Groups; ++g) {
+#pragma GCC unroll 4
+      for (unsigned i = 0; i < 4; ++i) s.c.words[g][i] = broadcast(k_blake3_iv[i]);
+      s.d.words[g][0] = counters.low[g];
+      s.d.words[g][1] = counters.high[g];
+      s.d.words[g][2] = broadcast(k_blake3_block_bytes);
+      s.d.words[g][3] = broadcast(flags);
+    }
+    seven_rounds(s, message, ahead);
+    ahead += Groups * k_lanes * k_blake3_block_bytes;
+    flip<0, 0>(s.a, s.c);
+    flip<0, 0>(s.b, s.d);
+    flags = job.flags;
+  }
+#pragma GCC unroll 2
+  for (std::size_t g = 0; g < Groups; ++g) {
+    store_transposed(s.a.words[g], s.b.words[g], values + 8 * k_lanes * g);
+  }
+}
+
+__attribute__((noinline)) void hash_one_group(const Job& job, std::uint32_t* values) { hash<1>(job, values); }
+__attribute__((noinline)) void hash_two_groups(const Job& job, std::uint32_t* values) { hash<2>(job, values); }
+
+// Any number of inputs that lie `stride` bytes apart: two groups at a time, and last one group or two whose idle lanes
+// repeat the last input, so that nothing outside the input is ever read.
+void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, std::uint32_t* values) {
+  const std::uint8_t* inputs[2 * k_lanes];
+  job.inputs = inputs;
+  while (count > 0) {
+    const std::size_t width = count > k_lanes ? 2 * k_lanes : k_lanes;
+    const std::size_t done = count < width ? count : width;
+    for (std::size_t lane = 0; lane < width; ++lane) inputs[lane] = input + stride * (lane < done ? lane : done - 1);
+    std::uint32_t spare[8 * 2 * k_lanes];
+    std::uint32_t* output = done < width ? spare : values;
+    if (width == k_lanes) {
+      hash_one_group(job, output);
+    } else {
+      hash_two_groups(job, output);
+    }
+    if (output == spare) __builtin_memcpy(values, spare, 8 * sizeof(std::uint32_t) * done);
+    input += stride * done;
+    values += 8 * done;
+    job.counter += done * job.counter_step;
+    count -= done;
+  }
+}
+
+void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
+                 std::uint32_t flags, std::uint32_t* values) {
+  const Job job = {nullptr,
+                   k_blake3_chunk_blocks,
+                   key,
+                   first_chunk,
+                   1,
+                   flags,
+                   k_blake3_chunk_start,
+                   k_blake3_chunk_end,
+                   2 * k_lanes * k_blake3_chunk_bytes};
+  hash_many(job, input, k_blake3_chunk_bytes, count, values);
+}
+
+void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
+                  std::uint32_t* values) {
+  const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
+  hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, values);
+}
+
+}  // namespace
+
+const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks, hash_parents};
+
+}  // namespace wdelta

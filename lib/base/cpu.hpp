@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace wdelta {
+
+/// The instruction sets that this processor has and this operating system saves on a context switch.
+struct CpuFeatures {
+  bool avx2 = false;          ///< AVX2, BMI1, BMI2, POPCNT
+  bool avx512 = false;        ///< AVX-512 F, BW, DQ, VL
+  bool avx512_vbmi2 = false;  ///< AVX-512 VBMI and VBMI2 on top: byte and word compress and expand
+};
+
+CpuFeatures cpu_features();
+
+}  // namespace wdelta

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+namespace wdelta {
+
+Error system_error(int code, std::string object, const std::string& what) {
+  const Fault fault = code == ENOENT ? Fault::not_found : Fault::local;
+  const std::string hint =
+      code == ENOSPC || code == EDQUOT ? "free some space; nothing half-written was left behind" : "";
+  return Error(fault, std::move(object), what + ": " + std::generic_category().message(code), hint);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/execution.hpp"
+
+#include "base/error.hpp"
+
+namespace wdelta {
+
+void Execution::check_stop() const {
+  if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
+}
+
+}  // namespace wdelta

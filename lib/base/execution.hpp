@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string_view>
+
+namespace wdelta {
+
+/// Told how work goes on. The library never prints; whoever implements this may. Safe to call from several threads.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  /// A stretch of work of `total_bytes` begins; it ends when the next one begins.
+  virtual void begin(std::string_view label, std::uint64_t total_bytes) = 0;
+  virtual void advance(std::uint64_t bytes) = 0;
+  /// Something the user should know that is no error.
+  virtual void note(std::string_view text) = 0;
+};
+
+/// What long work needs from its caller. Must outlive the call it is given to.
+struct Execution {
+  unsigned threads = 1;
+  Progress* progress = nullptr;  ///< never null once inside the library
+  std::stop_token stop;
+
+  /// Throws interrupted once a stop was asked for.
+  void check_stop() const;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.hpp"
+
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace wdelta {
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int Fd::release() { return std::exchange(fd_, -1); }
+
+namespace {
+
+FileStamp stamp_from(const struct stat& status) {
+  FileStamp stamp;
+  stamp.size_bytes = static_cast<std::uint64_t>(status.st_size);
+  stamp.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  stamp.inode = status.st_ino;
+  stamp.device = status.st_dev;
+  stamp.executable = (status.st_mode & S_IXUSR) != 0;
+  return stamp;
+}
+
+void require_regular(const struct stat& status, const std::string& name) {
+  if (S_ISREG(status.st_mode)) return;
+  throw Error(Fault::local, name, S_ISDIR(status.st_mode) ? "is a directory" : "is not a regular file");
+}
+
+}  // namespace
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw system_error(errno, path.string(), "stat");
+  }
+  require_regular(status, path.string());
+  return stamp_from(status);
+}
+
+File File::open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a FIFO by mistake must fail below, not wait for a writer.
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) throw system_error(errno, path.string(), "open");
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) throw system_error(errno, path.string(), "stat");
+  require_regular(status, path.string());
+  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  return File(std::move(fd), path.string(), stamp_from(status));
+}
+
+namespace {
+void read_fully(int fd, const std::string& name, std::uint64_t offset, std::span<std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(errno, name, "read");
+    if (got == 0) throw Error(Fault::local, name, "became shorter while it was read");
+    offset += static_cast<std::uint64_t>(got);
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+}  // namespace
+
+void File::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  read_fully(fd_.get(), name_, offset, bytes);
+}
+
+void File::check_unchanged() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, name_, "stat");
+  if (stamp_from(status) == stamp_) return;
+  throw Error(Fault::local, name_, "changed while it was read", "wait until the program that writes it is done");
+}
+
+OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+  const std::filesystem::path directory = path_.has_parent_path() ? path_.parent_path() : ".";
+  std::string temporary = directory / fmt::format(".{}.wdelta-XXXXXX", path_.filename().string().substr(0, 200));
+  fd_ = Fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!fd_) throw system_error(errno, path_.string(), "create");
+  temporary_ = temporary;
+  // mkostemp makes files private; an output has the mode that any other new file has.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(fd_.get(), 0666 & ~mask);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::move(other.fd_)),
+      appended_(other.appended_) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(temporary_, other.temporary_);
+  std::swap(fd_, other.fd_);
+  std::swap(appended_, other.appended_);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) throw system_error(errno, path_.string(), "write");
+    offset += static_cast<std::uint64_t>(wrote);
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+}
+
+void OutputFile::append(std::span<const std::uint8_t> bytes) {
+  write_at(appended_, bytes);
+  appended_ += bytes.size();
+}
+
+void OutputFile::append(std::string_view text) {
+  append(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+void OutputFile::reserve(std::uint64_t size_bytes) {
+  if (size_bytes == 0) return;
+  // Without a reservation a full disk shows only after minutes of work. Not every file system can reserve.
+  if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size_bytes)) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) throw system_error(errno, path_.string(), "reserve space");
+  if (::ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0)
+    throw system_error(errno, path_.string(), "set size");
+}
+
+void OutputFile::set_executable() {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");
+  // x wherever r is, as git does.
+  if (::fchmod(fd_.get(), status.st_mode | ((status.st_mode & 0444) >> 2)) != 0) {
+    throw system_error(errno, path_.string(), "set mode");
+  }
+}
+
+void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  read_fully(fd_.get(), path_.string(), offset, bytes);
+}
+
+void OutputFile::commit(Overwrite overwrite, Durability durability) { commit_as(path_, overwrite, durability); }
+
+void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability) {
+  if (durability == Durability::synced && ::fsync(fd_.get()) != 0) throw system_error(errno, path.string(), "sync");
+  if (overwrite == Overwrite::yes) {
+    if (::rename(temporary_.c_str(), path.c_str()) != 0) throw system_error(errno, path.string(), "rename into place");
+    temporary_.clear();
+  } else {
+    if (::link(temporary_.c_str(), path.c_str()) != 0) {
+      if (errno == EEXIST) throw Error(Fault::conflict, path.string(), "exists already");
+      throw system_error(errno, path.string(), "link into place");
+    }
+    // The destructor removes the temporary name.
+  }
+  if (durability == Durability::synced) sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  if (std::filesystem::exists(path_, error) && !std::filesystem::is_empty(path_, error)) {
+    throw Error(Fault::local, path_.string(), "exists and is not an empty directory",
+                "name a directory that does not exist");
+  }
+  while (path_.has_relative_path() && !path_.has_filename()) path_ = path_.parent_path();  // DIR/ means DIR
+  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
+  std::string temporary = parent / fmt::format(".{}.wdelta-XXXXXX", path_.filename().string().substr(0, 200));
+  if (::mkdtemp(temporary.data()) == nullptr) throw system_error(errno, path_.string(), "create directory");
+  temporary_ = temporary;
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::chmod(temporary_.c_str(), 0777 & ~mask);
+}
+
+OutputDirectory::~OutputDirectory() {
+  std::error_code ignored;
+  if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
+}
+
+void OutputDirectory::commit() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw system_error(errno, path_.string(), "rename into place");
+  temporary_.clear();
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content, Overwrite overwrite,
+                Durability durability) {
+  OutputFile output(path);
+  output.append(content);
+  output.commit(overwrite, durability);
+}
+
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
+  const File file = File::open(path);
+  if (file.size_bytes() > limit_bytes) {
+    throw Error(Fault::corrupt, path.string(),
+                fmt::format("has {} bytes, at most {} expected", file.size_bytes(), limit_bytes));
+  }
+  std::string text(file.size_bytes(), '\0');
+  file.read_at(0, std::span(reinterpret_cast<std::uint8_t*>(text.data()), text.size()));
+  return text;
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw system_error(error.value(), path.string(), "create directory");
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) throw system_error(errno, path.string(), "open directory");
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
+    throw system_error(errno, path.string(), "sync directory");
+  }
+}
+
+}  // namespace wdelta

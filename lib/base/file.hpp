@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/reader.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wdelta {
+
+/// An owned file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+
+  int get() const { return fd_; }
+  int release();
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// What tells cheaply that a file is still the one that was looked at.
+struct FileStamp {
+  std::uint64_t size_bytes = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t device = 0;
+  bool executable = false;  ///< by its owner
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// The stamp of a regular file, symlinks followed; nothing when there is none. Throws local for anything else there.
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
+
+/// A regular file open for reading. Symlinks are followed: a Hub cache snapshot is made of them.
+class File final : public ByteReader {
+ public:
+  /// Throws not_found, or local when it is not a regular file or cannot be opened. `name` is for messages.
+  static File open(const std::filesystem::path& path);
+
+  std::uint64_t size_bytes() const override { return stamp_.size_bytes; }
+  /// Throws local when the file is shorter than it was when it was opened.
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
+  const std::string& name() const override { return name_; }
+
+  const FileStamp& stamp() const { return stamp_; }
+  /// Goes by size and mtime.
+  void check_unchanged() const override;
+
+ private:
+  File(Fd fd, std::string name, FileStamp stamp) : fd_(std::move(fd)), name_(std::move(name)), stamp_(stamp) {}
+  Fd fd_;
+  std::string name_;
+  FileStamp stamp_;
+};
+
+enum class Overwrite { no, yes };
+/// `synced`: on the disk before its name appears. `cached`: left to the system, as cp leaves it.
+enum class Durability { cached, synced };
+
+/// A file that appears under its name only by commit(), whole. Until then it lies beside it under a temporary name that
+/// the destructor removes; nothing else here may make an output visible.
+class OutputFile {
+ public:
+  /// Creates the temporary file; the directory must exist.
+  explicit OutputFile(std::filesystem::path path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  /// Safe from several threads for ranges that do not overlap.
+  void write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes);
+  /// Writes behind what append() wrote so far. One thread.
+  void append(std::span<const std::uint8_t> bytes);
+  void append(std::string_view text);
+  std::uint64_t appended_bytes() const { return appended_; }
+  /// Sets the size, so that write_at may fill it in any order; reports a full disk early where it can.
+  void reserve(std::uint64_t size_bytes);
+  void set_executable();
+  /// Reads back what was written.
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  /// Gives the file its name. With Overwrite::no throws conflict when the name is taken.
+  void commit(Overwrite overwrite, Durability durability);
+  /// The same under another name in a directory of the same file system.
+  void commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability);
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  Fd fd_;
+  std::uint64_t appended_ = 0;
+};
+
+/// A directory that appears under its name only by commit(), with all that was put into it.
+class OutputDirectory {
+ public:
+  /// Throws local when `path` exists and is not an empty directory.
+  explicit OutputDirectory(std::filesystem::path path);
+  OutputDirectory(const OutputDirectory&) = delete;
+  ~OutputDirectory();
+
+  /// Where to put things until then.
+  const std::filesystem::path& inside() const { return temporary_; }
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+};
+
+/// Writes a small file whole or not at all.
+void write_file(const std::filesystem::path& path, std::string_view content, Overwrite overwrite,
+                Durability durability);
+/// Reads a file of at most `limit_bytes`; throws corrupt when it is larger.
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
+/// mkdir -p; throws local.
+void make_directories(const std::filesystem::path& path);
+/// Makes a rename in it durable. File systems that refuse to sync a directory (EINVAL) are taken at their word.
+void sync_directory(const std::filesystem::path& path);
+
+}  // namespace wdelta

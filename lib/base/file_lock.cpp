@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file_lock.hpp"
+
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <thread>
+
+namespace wdelta {
+
+FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, const Execution& execution)
+    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  if (!fd_) throw system_error(errno, path.string(), "open lock");
+  for (bool noted = false; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      execution.progress->note(
+          fmt::format("{}: this file system has no locks: two at once here would disturb each other", path.string()));
+      return;
+    }
+    if (!noted) execution.progress->note(waiting);
+    noted = true;
+    execution.check_stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace wdelta

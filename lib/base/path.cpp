@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/path.hpp"
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+const char* why_not_a_place(std::string_view path) {
+  if (path.empty()) return "is empty";
+  if (path.size() > 4096) return "is longer than 4096 bytes";
+  if (path.front() == '/') return "is absolute";
+  for (const char character : path) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f) return "holds a control character";
+    if (byte == '\\') return "holds a backslash";
+  }
+  if (!is_utf8(path)) return "is not UTF-8";
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty()) return "has an empty part";
+    if (part == "." || part == "..") return "has a part '.' or '..'";
+    if (part == ".wdelta") return "has a part '.wdelta', which is kept for wdelta's own state";
+    begin = end + 1;
+  }
+  return nullptr;
+}
+
+void require_place(std::string_view path, const std::string& object) {
+  if (const char* reason = why_not_a_place(path)) {
+    throw Error(Fault::corrupt, object, fmt::format("path {:?}", path.substr(0, 200)).append(" ").append(reason));
+  }
+}
+
+// The well-formed sequences of Unicode 15, table 3-7.
+bool is_utf8(std::string_view text) {
+  const auto* byte = reinterpret_cast<const std::uint8_t*>(text.data());
+  const auto* end = byte + text.size();
+  while (byte < end) {
+    if (*byte < 0x80) {
+      ++byte;
+      continue;
+    }
+    const std::ptrdiff_t more = *byte >= 0xf0 ? 3 : *byte >= 0xe0 ? 2 : 1;
+    if (*byte < 0xc2 || *byte > 0xf4 || end - byte <= more) return false;
+    const std::uint8_t low = *byte == 0xe0 ? 0xa0 : *byte == 0xf0 ? 0x90 : 0x80;
+    const std::uint8_t high = *byte == 0xed ? 0x9f : *byte == 0xf4 ? 0x8f : 0xbf;
+    if (byte[1] < low || byte[1] > high) return false;
+    for (std::ptrdiff_t i = 2; i <= more; ++i) {
+      if ((byte[i] & 0xc0) != 0x80) return false;
+    }
+    byte += more + 1;
+  }
+  return true;
+}
+
+}  // namespace wdelta

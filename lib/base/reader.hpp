@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// Bytes that can be read at any offset: a file, a part of an object, a checkpoint file rebuilt while it is read.
+class ByteReader {
+ public:
+  virtual ~ByteReader() = default;
+
+  virtual std::uint64_t size_bytes() const = 0;
+  /// Fills `bytes` from `offset`; the range lies inside. Safe to call from several threads.
+  virtual void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const = 0;
+  /// What to call it in a message.
+  virtual const std::string& name() const = 0;
+  /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
+  virtual void check_unchanged() const {}
+};
+
+/// Reads all of it into memory; for what is known to be small.
+std::vector<std::uint8_t> read_all(const ByteReader& reader);
+
+/// A part of another reader, seen as a reader of its own.
+class SliceReader final : public ByteReader {
+ public:
+  /// Throws corrupt when the slice does not lie inside `whole`.
+  SliceReader(std::shared_ptr<const ByteReader> whole, std::uint64_t offset, std::uint64_t size_bytes);
+
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    whole_->read_at(offset_ + offset, bytes);
+  }
+  const std::string& name() const override { return whole_->name(); }
+
+ private:
+  std::shared_ptr<const ByteReader> whole_;
+  std::uint64_t offset_;
+  std::uint64_t size_bytes_;
+};
+
+/// Bytes in memory, owned.
+class MemoryReader final : public ByteReader {
+ public:
+  MemoryReader(std::vector<std::uint8_t> bytes, std::string name);
+
+  std::uint64_t size_bytes() const override { return bytes_.size(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+  std::string name_;
+};
+
+}  // namespace wdelta
