@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// One zstd frame with its content size in the frame header (RFC 8878): writer and reader side by side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace wdelta {
+
+/// What a frame's content is like: whether there is anything to be had from looking for repeats.
+enum class FrameContent { symbols, runs };
+
+/// Writes frames; one per thread.
+class FrameWriter {
+ public:
+  explicit FrameWriter(FrameContent content);
+  ~FrameWriter();
+  FrameWriter(FrameWriter&&) noexcept;
+
+  /// Compresses `content` into `frame`. Ends a zstd block at each of `cuts` (offsets, ascending), so that parts that
+  /// look different get their own tables. Returns the frame's size, or 0 where it does not fit into `frame`.
+  std::size_t write(std::span<const std::uint8_t> content, std::span<const std::size_t> cuts,
+                    std::span<std::uint8_t> frame);
+
+ private:
+  struct Release {
+    void operator()(ZSTD_CCtx_s* context) const;
+  };
+  std::unique_ptr<ZSTD_CCtx_s, Release> context_;
+};
+
+/// Reads frames; one per thread.
+class FrameReader {
+ public:
+  FrameReader();
+  ~FrameReader();
+  FrameReader(FrameReader&&) noexcept;
+
+  /// The content size that the header of `frame` claims. Throws Error(corrupt) unless `frame` is exactly one frame
+  /// that says so.
+  static std::uint64_t content_bytes(std::span<const std::uint8_t> frame);
+  /// Decompresses a frame whose content_bytes() is the size of `content`. Throws Error(corrupt).
+  void read(std::span<const std::uint8_t> frame, std::span<std::uint8_t> content);
+
+ private:
+  struct Release {
+    void operator()(ZSTD_DCtx_s* context) const;
+  };
+  std::unique_ptr<ZSTD_DCtx_s, Release> context_;
+};
+
+}  // namespace wdelta

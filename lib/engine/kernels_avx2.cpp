@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, list the set bits, then
+// pick up the values at the positions and make steps of them.
+#include "engine/kernels.hpp"
+
+#include <immintrin.h>
+
+namespace wdelta {
+namespace {
+
+enum class Order { plain, sign_magnitude };
+
+constexpr std::uint32_t k_word = 64;  // elements per mask
+constexpr std::uint32_t k_stretch = 1024;
+
+template <class T>
+T load(const void* array, std::size_t i) {
+  T value;
+  __builtin_memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(void* array, std::size_t i, T value) {
+  __builtin_memcpy(static_cast<char*>(array) + i * sizeof(T), &value, sizeof(T));
+}
+
+template <class T, Order order>
+T ordered(T x) {
+  if constexpr (order == Order::plain) return x;
+  const T sign = static_cast<T>(0 - (x >> (8 * sizeof(T) - 1)));
+  return static_cast<T>(x ^ (sign >> 1));
+}
+
+template <class T, Order order>
+T step_between(T base, T next) {
+  const T s = static_cast<T>(ordered<T, order>(next) - ordered<T, order>(base));
+  const T sign = static_cast<T>(0 - (s >> (8 * sizeof(T) - 1)));
+  return static_cast<T>((s << 1) ^ sign);
+}
+
+template <class T, Order order>
+T stepped(T base, T step) {
+  const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
+  return ordered<T, order>(static_cast<T>(ordered<T, order>(base) + s));
+}
+
+/// Compares vector `v` of each side; lanes that are equal are all ones.
+template <class T>
+__m256i equal(const char* base, const char* next, std::size_t v) {
+  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(base + 32 * v));
+  const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(next + 32 * v));
+  if constexpr (sizeof(T) == 1) return _mm256_cmpeq_epi8(a, b);
+  if constexpr (sizeof(T) == 2) return _mm256_cmpeq_epi16(a, b);
+  if constexpr (sizeof(T) == 4) return _mm256_cmpeq_epi32(a, b);
+  if constexpr (sizeof(T) == 8) return _mm256_cmpeq_epi64(a, b);
+}
+
+/// Which of 64 elements differ. Packing works within 128-bit lanes, so the 64-bit quarters are put back in order.
+template <class T>
+std::uint64_t unequal_word(const char* base, const char* next) {
+  std::uint64_t same = 0;
+  if constexpr (sizeof(T) <= 2) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m256i bytes;
+      if constexpr (sizeof(T) == 1) {
+        bytes = equal<T>(base, next, half);
+      } else {
+        bytes = _mm256_packs_epi16(equal<T>(base, next, 2 * half), equal<T>(base, next, 2 * half + 1));
+        bytes = _mm256_permute4x64_epi64(bytes, 0b11'01'10'00);
+      }
+      same |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(_mm256_movemask_epi8(bytes))) << (32 * half);
+    }
+  } else {
+    for (std::size_t v = 0; v < 2 * sizeof(T); ++v) {
+      const __m256i lanes = equal<T>(base, next, v);
+      const int bits = sizeof(T) == 4 ? _mm256_movemask_ps(_mm256_castsi256_ps(lanes))
+                                      : _mm256_movemask_pd(_mm256_castsi256_pd(lanes));
+      same |= static_cast<std::uint64_t>(bits) << (v * 32 / sizeof(T));
+    }
+  }
+  return ~same;
+}
+
+/// The same for fewer than 64, one by one.
+template <class T>
+std::uint64_t unequal_word(const char* base, const char* next, std::uint32_t count) {
+  std::uint64_t mask = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    mask |= static_cast<std::uint64_t>(load<T>(base, i) != load<T>(next, i)) << i;
+  }
+  return mask;
+}
+
+/// Writes the positions of the set bits, and rubbish up to eight entries behind them: writing four at a time whether
+/// they are there or not spares a branch that nothing can foretell.
+std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* positions) {
+  const auto bits = static_cast<std::uint32_t>(__builtin_popcountll(mask));
+  std::uint32_t listed = 0;
+  do {
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      positions[listed + i] = static_cast<std::uint16_t>(first + _tzcnt_u64(mask));
+      mask = _blsr_u64(mask);
+    }
+    listed += 4;
+  } while (listed < bits);
+  return bits;
+}
+
+template <class T, Order order>
+std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
+                           void* steps) {
+  const char* const from_bytes = static_cast<const char*>(base);
+  const char* const to_bytes = static_cast<const char*>(next);
+  std::uint32_t found = 0;
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    const std::uint32_t end = first + k_stretch < count ? first + k_stretch : count;
+    std::uint64_t masks[k_stretch / k_word];
+    std::uint64_t any = 0;
+    std::uint32_t words = 0;
+    std::uint32_t at = first;
+    for (; at + k_word <= end; at += k_word) {
+      any |= masks[words++] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T));
+    }
+    if (at < end) {
+      any |= masks[words++] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), end - at);
+    }
+    if (any == 0) continue;
+    const std::uint32_t found_before = found;
+    for (std::uint32_t word = 0; word < words; ++word) {
+      found += list_bits(masks[word], first + word * k_word, positions + found);
+    }
+    T from[k_stretch];
+    T to[k_stretch];
+    const std::uint32_t changes = found - found_before;
+    for (std::uint32_t i = 0; i < changes; ++i) {
+      const std::size_t position = positions[found_before + i];
+      from[i] = load<T>(base, position);
+      to[i] = load<T>(next, position);
+    }
+    char* const found_steps = static_cast<char*>(steps) + found_before * sizeof(T);
+    for (std::size_t i = 0; i < changes; ++i) store<T>(found_steps, i, step_between<T, order>(from[i], to[i]));
+  }
+  return found;
+}
+
+template <class T, Order order>
+void apply_changes(void* elements, const std::uint16_t* positions, const void* steps, std::uint32_t changes) {
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    const std::size_t at = load<std::uint16_t>(positions, i);
+    store<T>(elements, at, stepped<T, order>(load<T>(elements, at), load<T>(steps, i)));
+  }
+}
+
+// In runs short enough for the first-level cache: two plain loops become vectors where one over all planes does not.
+constexpr std::size_t k_run = 256;
+
+template <class T, Order order>
+void split_steps(const void* base, const void* next, std::uint32_t count, std::uint8_t* planes) {
+  for (std::size_t first = 0; first < count; first += k_run) {
+    const std::size_t length = count - first < k_run ? count - first : k_run;
+    const char* const from = static_cast<const char*>(base) + first * sizeof(T);
+    const char* const to = static_cast<const char*>(next) + first * sizeof(T);
+    T steps[k_run];
+    for (std::size_t i = 0; i < length; ++i) steps[i] = step_between<T, order>(load<T>(from, i), load<T>(to, i));
+    for (std::size_t k = 0; k < sizeof(T); ++k) {
+      std::uint8_t* const plane = planes + k * count + first;
+      for (std::size_t i = 0; i < length; ++i) plane[i] = static_cast<std::uint8_t>(steps[i] >> (8 * k));
+    }
+  }
+}
+
+template <class T, Order order>
+void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes) {
+  for (std::size_t i = 0; i < count; ++i) {
+    T step = 0;
+    for (std::size_t k = 0; k < sizeof(T); ++k) {
+      step = static_cast<T>(step | static_cast<T>(static_cast<T>(planes[k * count + i]) << (8 * k)));
+    }
+    store<T>(elements, i, stepped<T, order>(load<T>(elements, i), step));
+  }
+}
+
+template <class T, Order order>
+constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
+                                  merge_steps<T, order>};
+
+}  // namespace
+
+const KernelTable k_kernels_avx2 = {{
+    {k_block<std::uint8_t, Order::plain>, k_block<std::uint8_t, Order::sign_magnitude>},
+    {k_block<std::uint16_t, Order::plain>, k_block<std::uint16_t, Order::sign_magnitude>},
+    {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
+    {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
+}};
+
+}  // namespace wdelta
