@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/checkpoint.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/path.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_left_out(const fs::path& relative) {
+  const std::string name = relative.filename().string();
+  if (name == ".wdelta" || name == ".git") return true;
+  if (name == "huggingface" && relative.parent_path().filename() == ".cache") return true;
+  return name.starts_with('.') && name.size() > 14 && name.substr(name.size() - 14, 8) == ".wdelta-";
+}
+
+CheckpointFile look_at(const fs::path& on_disk, std::string place) {
+  const char* reason = why_not_a_place(place);
+  if (reason != nullptr) {
+    throw Error(Fault::unsupported, on_disk.string(), fmt::format("its name {}, so it cannot be kept", reason));
+  }
+  const auto stamp = stamp_of(on_disk);
+  if (!stamp) throw Error(Fault::local, on_disk.string(), "vanished, or is a symlink to nothing");
+  const auto open = [on_disk]() -> std::shared_ptr<const ByteReader> {
+    return std::make_shared<File>(File::open(on_disk));
+  };
+  return {std::move(place), stamp->size_bytes, stamp->executable, open, stamp, std::nullopt};
+}
+
+void walk(const fs::path& directory, const fs::path& relative, std::vector<CheckpointFile>& files) {
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+      const fs::path place = relative / entry.path().filename();
+      if (is_left_out(place)) continue;
+      if (entry.is_directory() && !entry.is_symlink()) {
+        walk(entry.path(), place, files);
+      } else {
+        files.push_back(look_at(entry.path(), place.generic_string()));
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw system_error(error.code().value(), directory.string(), "read directory");
+  }
+}
+
+// A saver writes its shards one by one and the index last or first: an index that names more than there is means that
+// the save is not done, and a commit of it would be worth nothing.
+void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index) {
+  constexpr std::uint64_t k_longest_index = 1'000'000'000;
+  const auto file = index.open();
+  if (file->size_bytes() > k_longest_index) throw Error(Fault::corrupt, file->name(), "is too large for an index");
+  const std::vector<std::uint8_t> text = read_all(*file);
+  const Json json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return;
+  const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
+  for (const auto& [tensor, shard] : json["weight_map"].items()) {
+    if (shard.is_string() && checkpoint.find(folder + shard.get<std::string>()) == nullptr) {
+      throw Error(Fault::local, file->name(),
+                  fmt::format("names shard {:?}, which is not there", shard.get<std::string>()),
+                  "is the checkpoint still being written?");
+    }
+  }
+}
+
+}  // namespace
+
+bool is_weights(std::string_view path) { return path.ends_with(".safetensors"); }
+
+bool is_loaded_by_name(std::string_view path) { return is_weights(path) || path.ends_with(".safetensors.index.json"); }
+
+Checkpoint::Checkpoint(std::string name, std::vector<CheckpointFile> files)
+    : name_(std::move(name)), files_(std::move(files)) {
+  std::ranges::sort(files_, {}, &CheckpointFile::path);
+}
+
+Checkpoint Checkpoint::open(const fs::path& path, Shards shards) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) throw Error(Fault::not_found, path.string(), "no such file or directory");
+  if (!fs::is_directory(status)) {
+    Checkpoint checkpoint(path.string(), {look_at(path, path.filename().string())});
+    checkpoint.single_file_ = true;
+    return checkpoint;
+  }
+  std::vector<CheckpointFile> files;
+  walk(path, {}, files);
+  Checkpoint checkpoint(path.string(), std::move(files));
+  for (const CheckpointFile& file : checkpoint.files_) {
+    if (shards == Shards::required && file.path.ends_with(".safetensors.index.json")) require_shards(checkpoint, file);
+  }
+  return checkpoint;
+}
+
+const CheckpointFile* Checkpoint::find(std::string_view path) const {
+  const auto found = std::ranges::lower_bound(files_, path, {}, &CheckpointFile::path);
+  return found != files_.end() && found->path == path ? &*found : nullptr;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wdelta {
+
+/// One file of a checkpoint, wherever its bytes are.
+struct CheckpointFile {
+  std::string path;  ///< its place: relative, parts separated by '/'
+  std::uint64_t size_bytes = 0;
+  bool executable = false;
+  std::function<std::shared_ptr<const ByteReader>()> open;
+  std::optional<FileStamp> stamp;  ///< of a file on disk, as it was when the checkpoint was opened
+  std::optional<Digest> digest;    ///< where it is known without reading
+};
+
+/// Whether a place is that of a safetensors file, whose tensors are compared; all others are side files.
+bool is_weights(std::string_view path);
+/// Whether a loader picks up a file at that place by its name alone: weights or their index.
+bool is_loaded_by_name(std::string_view path);
+
+/// Whether every shard that an index names must be there.
+enum class Shards { required, any };
+
+/// A set of files with their places: one safetensors file, a directory with everything in it, or what a commit holds.
+class Checkpoint {
+ public:
+  /// `files` in any order. `name` is for messages.
+  Checkpoint(std::string name, std::vector<CheckpointFile> files);
+
+  /// Looks at names and stamps, reads no weights. In a directory, all regular files below it and symlinks to such; left
+  /// out are `.wdelta`, `.git`, `.cache/huggingface` and the temporary files of OutputFile. Throws not_found; local for
+  /// a dangling symlink, for something that is no file, or when an index (*.safetensors.index.json) names a shard that
+  /// is not there; unsupported for a name that is not UTF-8 or may not be a place.
+  static Checkpoint open(const std::filesystem::path& path, Shards shards = Shards::required);
+
+  const std::string& name() const { return name_; }
+  bool is_single_file() const { return single_file_; }
+  /// Ordered by path.
+  const std::vector<CheckpointFile>& files() const { return files_; }
+  const CheckpointFile* find(std::string_view path) const;
+
+ private:
+  std::string name_;
+  bool single_file_ = false;
+  std::vector<CheckpointFile> files_;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/safetensors.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace wdelta {
+
+namespace {
+
+constexpr const char* k_cut_hint = "is it still being written?";
+
+std::uint64_t header_length(std::span<const std::uint8_t> first_bytes) {
+  std::uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | first_bytes[static_cast<std::size_t>(i)];
+  return length;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& tensor, const std::string& what) {
+  throw Error(Fault::corrupt, name, fmt::format("tensor {:?}: {}", tensor, what));
+}
+
+Tensor read_tensor(const std::string& tensor_name, const Json& value, std::uint64_t front_bytes,
+                   std::uint64_t file_size_bytes, const std::string& name) {
+  Tensor tensor;
+  tensor.name = tensor_name;
+  const auto field = [&](const char* key) -> const Json& {
+    if (!value.is_object() || !value.contains(key)) refuse(name, tensor_name, fmt::format("has no {:?}", key));
+    return value[key];
+  };
+  const Json& dtype = field("dtype");
+  if (dtype.is_string()) tensor.dtype = dtype_named(dtype.get_ref<const std::string&>());
+  if (tensor.dtype == nullptr)
+    refuse(name, tensor_name, fmt::format("dtype {} is none that safetensors has", dtype.dump()));
+
+  const Json& shape = field("shape");
+  std::uint64_t bits = tensor.dtype->bits;
+  bool empty = false;
+  if (!shape.is_array()) refuse(name, tensor_name, "shape is not an array");
+  for (const Json& extent : shape) {
+    if (!extent.is_number_unsigned()) refuse(name, tensor_name, "shape holds something that is no size");
+    const auto size = extent.get<std::uint64_t>();
+    tensor.shape.push_back(size);
+    empty = empty || size == 0;
+    if (!empty && __builtin_mul_overflow(bits, size, &bits)) refuse(name, tensor_name, "shape is too large");
+  }
+  if (empty) bits = 0;
+
+  const Json& offsets = field("data_offsets");
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
+    refuse(name, tensor_name, "data_offsets are not two offsets");
+  }
+  const auto begin = offsets[0].get<std::uint64_t>();
+  const auto end = offsets[1].get<std::uint64_t>();
+  const std::uint64_t room = file_size_bytes - front_bytes;
+  if (begin > end) refuse(name, tensor_name, "data_offsets run backwards");
+  if (end > room) {
+    throw Error(Fault::corrupt, name,
+                fmt::format("tensor {:?}: ends at byte {}, the file has {} behind its header", tensor_name, end, room),
+                k_cut_hint);
+  }
+  if (bits % 8 != 0 || end - begin != bits / 8) {
+    refuse(name, tensor_name, fmt::format("has {} bytes, dtype and shape ask for {} bits", end - begin, bits));
+  }
+  tensor.begin = front_bytes + begin;
+  tensor.end = front_bytes + end;
+  return tensor;
+}
+
+}  // namespace
+
+SafetensorsHeader SafetensorsHeader::read(const ByteReader& file) {
+  const std::uint64_t size = file.size_bytes();
+  if (size < 8)
+    throw Error(Fault::corrupt, file.name(), fmt::format("has {} bytes, not even a header", size), k_cut_hint);
+  std::vector<std::uint8_t> front(8);
+  file.read_at(0, front);
+  const std::uint64_t length = header_length(front);
+  if (length > k_longest_header) {
+    throw Error(Fault::corrupt, file.name(),
+                fmt::format("header of {} bytes announced, at most {} allowed", length, k_longest_header));
+  }
+  if (length > size - 8) {
+    throw Error(Fault::corrupt, file.name(),
+                fmt::format("header of {} bytes announced, the file has {} more", length, size - 8), k_cut_hint);
+  }
+  front.resize(8 + length);
+  file.read_at(8, std::span(front).subspan(8));
+  return parse(std::move(front), size, file.name());
+}
+
+SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std::uint64_t file_size_bytes,
+                                           const std::string& name) {
+  if (front.size() < 9 || front.size() > file_size_bytes || header_length(front) != front.size() - 8 ||
+      front[8] != '{') {
+    throw Error(Fault::corrupt, name, "does not begin with a safetensors header");
+  }
+  SafetensorsHeader header;
+  header.front_ = std::move(front);
+  const std::string_view text(reinterpret_cast<const char*>(header.front_.data()) + 8, header.front_.size() - 8);
+  const Json json = parse_json(text, name);
+  if (!json.is_object()) throw Error(Fault::corrupt, name, "header is not a JSON object");
+
+  for (const auto& [key, value] : json.items()) {
+    if (key != "__metadata__") {
+      header.tensors_.push_back(read_tensor(key, value, header.front_.size(), file_size_bytes, name));
+      continue;
+    }
+    if (!value.is_object()) throw Error(Fault::corrupt, name, "__metadata__ is not an object");
+    for (const auto& [meta_key, meta_value] : value.items()) {
+      if (!meta_value.is_string()) {
+        throw Error(Fault::corrupt, name, fmt::format("__metadata__ {:?} is not a string", meta_key));
+      }
+      header.metadata_.emplace_back(meta_key, meta_value.get<std::string>());
+    }
+  }
+
+  // By begin, then end: an empty tensor comes before the one that begins where it lies.
+  std::ranges::stable_sort(header.tensors_, [](const Tensor& a, const Tensor& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::uint64_t at = header.front_.size();
+  for (std::size_t i = 0; i < header.tensors_.size(); ++i) {
+    const Tensor& tensor = header.tensors_[i];
+    if (tensor.begin != at) {
+      refuse(name, tensor.name,
+             fmt::format("begins at byte {} of the file, {} expected: a gap or an overlap", tensor.begin, at));
+    }
+    at = tensor.end;
+    header.by_name_.emplace(tensor.name, i);
+  }
+  if (at != file_size_bytes) {
+    throw Error(Fault::corrupt, name, fmt::format("tensors end at byte {}, the file has {}", at, file_size_bytes));
+  }
+  return header;
+}
+
+const Tensor* SafetensorsHeader::find(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+}  // namespace wdelta
