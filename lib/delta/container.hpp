@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What writer and reader of a delta share: wdelta-delta(5), "The container" and "Metadata".
+#pragma once
+
+#include "base/digest.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace wdelta {
+
+inline constexpr std::string_view k_delta_format = "wdelta-delta";
+inline constexpr std::string_view k_delta_version = "1";
+/// The encoding of an entry that the block index names: coded blocks as engine/block.hpp makes them.
+inline constexpr std::uint8_t k_block_encoding = 1;
+
+/// Computes the digest of a delta's front, whose "digest" must be 64 zeros, and writes it there.
+Digest seal_front(std::span<std::uint8_t> front);
+/// Whether a front says `digest` of itself and is right about that.
+bool is_sealed(std::span<const std::uint8_t> front, const Digest& digest);
+
+}  // namespace wdelta

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/delta_reader.hpp"
+
+#include "base/cursor.hpp"
+#include "base/error.hpp"
+#include "base/reader_digest.hpp"
+#include "delta/container.hpp"
+
+#include <fmt/format.h>
+#include <utility>
+#include <zstd.h>
+
+namespace wdelta {
+
+namespace {
+
+std::vector<std::uint8_t> read_tensor(const ByteReader& file, const Tensor& tensor) {
+  std::vector<std::uint8_t> bytes(tensor.size_bytes());
+  file.read_at(tensor.begin, bytes);
+  return bytes;
+}
+
+Digest required_digest(const Metadata& metadata, const char* key, const std::string& object) {
+  const std::string* text = find_metadata(metadata, key);
+  const auto digest = text == nullptr ? std::nullopt : Digest::parse(*text);
+  if (!digest) throw Error(Fault::corrupt, object, fmt::format("__metadata__ has no digest {:?}", key));
+  return *digest;
+}
+
+}  // namespace
+
+DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
+  DeltaReader delta;
+  delta.file_ = std::move(file);
+  const std::string& name = delta.name();
+  const SafetensorsHeader header = SafetensorsHeader::read(*delta.file_);
+  const Metadata& metadata = header.metadata();
+
+  const std::string* format = find_metadata(metadata, "format");
+  if (format == nullptr || *format != k_delta_format) {
+    throw Error(Fault::corrupt, name, "is no delta: __metadata__ \"format\" is not \"wdelta-delta\"");
+  }
+  const std::string* version = find_metadata(metadata, "version");
+  delta.digest_ = required_digest(metadata, "digest", name);
+  if (!is_sealed(header.front(), delta.digest_)) {
+    throw Error(Fault::corrupt, name, "its header does not have the digest that it says it has");
+  }
+  if (version == nullptr || *version != k_delta_version) {
+    throw Error(Fault::unsupported, name,
+                fmt::format("delta version {:?} is newer than this wdelta knows (1)", version ? *version : ""),
+                "use a newer wdelta");
+  }
+  delta.payload_digest_ = required_digest(metadata, "payload", name);
+  delta.payload_begin_ = header.front().size();
+  delta.description_ = description_from(metadata, name);
+  for (const Tensor& tensor : header.tensors()) {
+    if (tensor.dtype->name != "U8" || tensor.shape.size() != 1) {
+      throw Error(Fault::corrupt, name, fmt::format("entry {:?} is not a string of bytes", tensor.name));
+    }
+  }
+  delta.read_index(header, metadata);
+  delta.read_front(header, metadata);
+  return delta;
+}
+
+void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& metadata) {
+  const std::string* index_key = find_metadata(metadata, "index");
+  const std::string* front_key = find_metadata(metadata, "header");
+  const Tensor* index = index_key == nullptr ? nullptr : header.find(*index_key);
+  if (index == nullptr) throw Error(Fault::corrupt, name(), "has no block index");
+  const std::vector<std::uint8_t> bytes = read_tensor(*file_, *index);
+  try {
+    Cursor cursor(bytes);
+    for (const Tensor& tensor : header.tensors()) {
+      if (&tensor == index || (front_key != nullptr && tensor.name == *front_key)) continue;
+      const std::uint8_t encoding = cursor.u8();
+      if (encoding != k_block_encoding) {
+        throw Error(Fault::unsupported, name(),
+                    fmt::format("tensor {:?}: encoding {} is not known to this wdelta", tensor.name, encoding),
+                    "use a newer wdelta");
+      }
+      const std::uint64_t block_count = cursor.varint();
+      std::vector<std::uint64_t> ends;
+      std::uint64_t at = 0;
+      // One byte at least for each size: the count cannot make this loop outrun the index.
+      for (std::uint64_t block = 0; block < block_count; ++block) {
+        const std::uint64_t size = cursor.varint();
+        if (size > tensor.size_bytes() - at) {
+          throw Error(Fault::corrupt, name(),
+                      fmt::format("tensor {:?}: its blocks are longer than its entry", tensor.name));
+        }
+        ends.push_back(at += size);
+      }
+      if (at != tensor.size_bytes()) {
+        throw Error(Fault::corrupt, name(),
+                    fmt::format("tensor {:?}: its blocks are shorter than its entry", tensor.name));
+      }
+      by_tensor_.emplace(tensor.name, entries_.size());
+      entries_.emplace_back(tensor.name, tensor.begin, std::move(ends));
+    }
+    if (!cursor.at_end()) throw Error(Fault::corrupt, "", "bytes left over");
+  } catch (const Error& error) {
+    if (!error.object().empty()) throw;
+    throw Error(Fault::corrupt, name(), fmt::format("block index: {}", error.what()));
+  }
+}
+
+void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& metadata) {
+  const std::string* key = find_metadata(metadata, "header");
+  if (key == nullptr) {
+    if (description_.base.empty())
+      throw Error(Fault::corrupt, name(), "has neither a header nor a base to take it from");
+    return;
+  }
+  const Tensor* entry = header.find(*key);
+  if (entry == nullptr) throw Error(Fault::corrupt, name(), "its header entry is missing");
+  const std::vector<std::uint8_t> frame = read_tensor(*file_, *entry);
+  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (size > 8 + SafetensorsHeader::k_longest_header || size > description_.result.size_bytes) {
+    throw Error(Fault::corrupt, name(), "header entry: is no zstd frame of a header");
+  }
+  stored_front_.emplace(size);
+  if (ZSTD_decompress(stored_front_->data(), size, frame.data(), frame.size()) != size) {
+    throw Error(Fault::corrupt, name(), "header entry: the zstd frame is damaged");
+  }
+}
+
+const DeltaEntry* DeltaReader::find(const std::string& tensor) const {
+  const auto found = by_tensor_.find(tensor);
+  return found == by_tensor_.end() ? nullptr : &entries_[found->second];
+}
+
+void DeltaReader::check_payload(const Execution& execution) const {
+  const SliceReader payload(file_, payload_begin_, file_->size_bytes() - payload_begin_);
+  if (digest_of(payload, execution) == payload_digest_) return;
+  throw Error(Fault::corrupt, name(), "its payload does not have the digest that its header says: bytes were changed");
+}
+
+}  // namespace wdelta

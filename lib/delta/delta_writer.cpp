@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/delta_writer.hpp"
+
+#include "base/buffer.hpp"
+#include "base/cursor.hpp"
+#include "base/error.hpp"
+#include "delta/container.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+#include <zstd.h>
+
+namespace wdelta {
+
+DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), spool_(path_) {}
+
+void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, 0}); }
+
+void DeltaWriter::append_block(std::span<const std::uint8_t> coded) {
+  Entry& entry = entries_.back();
+  append_varint(entry.block_sizes, coded.size());
+  entry.size_bytes += coded.size();
+  ++entry.block_count;
+  append_payload(coded);
+}
+
+// Blocks are a few KiB: gathered to write and hash in pieces that are worth a call.
+void DeltaWriter::append_payload(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t k_piece = std::size_t{1} << 20;
+  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+  if (pending_.size() < k_piece) return;
+  payload_hash_.update(pending_);
+  spool_.append(pending_);
+  pending_.clear();
+}
+
+namespace {
+
+std::string unused_key(std::string key, const std::vector<std::string>& taken) {
+  while (std::ranges::find(taken, key) != taken.end()) key += "'";
+  return key;
+}
+
+std::vector<std::uint8_t> compressed(std::span<const std::uint8_t> bytes) {
+  std::vector<std::uint8_t> frame(ZSTD_compressBound(bytes.size()));
+  const std::size_t size = ZSTD_compress(frame.data(), frame.size(), bytes.data(), bytes.size(), 9);
+  if (ZSTD_isError(size)) throw Error(Fault::internal, "", fmt::format("zstd: {}", ZSTD_getErrorName(size)));
+  frame.resize(size);
+  return frame;
+}
+
+}  // namespace
+
+DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, std::span<const std::uint8_t> front) {
+  Metadata metadata = {{"format", std::string(k_delta_format)}, {"version", std::string(k_delta_version)}};
+  std::ranges::move(to_metadata(description), std::back_inserter(metadata));
+
+  std::vector<std::string> keys;
+  Json header = Json::object();
+  header["__metadata__"] = Json::object();
+  std::uint64_t at = 0;
+  const auto add_entry = [&](const std::string& key, std::uint64_t size_bytes) {
+    header[key] = {{"dtype", "U8"}, {"shape", {size_bytes}}, {"data_offsets", {at, at + size_bytes}}};
+    at += size_bytes;
+    keys.push_back(key);
+  };
+  std::vector<std::uint8_t> index;
+  for (const Entry& entry : entries_) {
+    add_entry(entry.name, entry.size_bytes);
+    index.push_back(k_block_encoding);
+    append_varint(index, entry.block_count);
+    index.insert(index.end(), entry.block_sizes.begin(), entry.block_sizes.end());
+  }
+  metadata.emplace_back("index", unused_key("wdelta.index", keys));
+  add_entry(metadata.back().second, index.size());
+  append_payload(index);
+  if (!front.empty()) {
+    const std::vector<std::uint8_t> frame = compressed(front);
+    metadata.emplace_back("header", unused_key("wdelta.header", keys));
+    add_entry(metadata.back().second, frame.size());
+    append_payload(frame);
+  }
+  payload_hash_.update(pending_);
+  spool_.append(pending_);
+  pending_.clear();
+  metadata.emplace_back("payload", payload_hash_.finish().hex());
+  metadata.emplace_back("digest", std::string(64, '0'));
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
+
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  std::vector<std::uint8_t> delta_front;
+  for (unsigned shift = 0; shift < 64; shift += 8)
+    delta_front.push_back(static_cast<std::uint8_t>(text.size() >> shift));
+  delta_front.insert(delta_front.end(), text.begin(), text.end());
+  const Digest digest = seal_front(delta_front);
+
+  OutputFile output(path_);
+  Blake3 file_hash;
+  output.append(delta_front);
+  file_hash.update(delta_front);
+  Buffer buffer;
+  for (std::uint64_t done = 0; done < spool_.appended_bytes();) {
+    const auto piece = buffer.of_size(std::min<std::uint64_t>(std::size_t{4} << 20, spool_.appended_bytes() - done));
+    spool_.read_at(done, piece);
+    file_hash.update(piece);
+    output.append(piece);
+    done += piece.size();
+  }
+  const std::uint64_t size_bytes = output.appended_bytes();
+  return {std::move(output), size_bytes, digest, file_hash.finish()};
+}
+
+}  // namespace wdelta

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/blake3.hpp"
+#include "base/file.hpp"
+#include "delta/description.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// Writes the container of wdelta-delta(5). The header comes first in the file but is known last, so blocks are spooled
+/// beside the output (never in a small /tmp) and copied behind the header by finish(). One thread; memory is the block
+/// index, two bytes a block.
+class DeltaWriter {
+ public:
+  /// `path`: the output; nothing appears there before the caller commits what finish() returns.
+  explicit DeltaWriter(std::filesystem::path path);
+
+  /// Begins the entry of the next tensor that changed; tensors come in the order of their bytes in the result.
+  void begin_tensor(std::string name);
+  /// The next coded block of the tensor begun last; empty when nothing in it changed.
+  void append_block(std::span<const std::uint8_t> coded);
+
+  struct Finished {
+    OutputFile output;
+    std::uint64_t size_bytes;
+    Digest digest;       ///< of the delta, as its metadata says it: it names all bytes
+    Digest file_digest;  ///< BLAKE3 of the file
+  };
+  /// `front`: the bytes of the result before its first tensor, or empty when they are those of the first base file.
+  Finished finish(const DeltaDescription& description, std::span<const std::uint8_t> front);
+
+  /// Bytes of blocks so far.
+  std::uint64_t payload_bytes() const { return spool_.appended_bytes(); }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::uint64_t size_bytes = 0;
+    std::vector<std::uint8_t> block_sizes;  // varints
+    std::uint64_t block_count = 0;
+  };
+  void append_payload(std::span<const std::uint8_t> bytes);
+
+  std::filesystem::path path_;
+  OutputFile spool_;
+  Blake3 payload_hash_;
+  std::vector<std::uint8_t> pending_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace wdelta

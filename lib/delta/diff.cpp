@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/diff.hpp"
+
+#include "base/parallel.hpp"
+#include "base/reader_digest.hpp"
+#include "base/segments.hpp"
+#include "delta/tensor_blocks.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace wdelta {
+
+BlockMode TensorChange::main_mode() const {
+  if (change_count == 0 && encoded_bytes == 0) return BlockMode::same;
+  if (afresh) return BlockMode::whole;
+  const auto first = blocks_by_mode.begin() + 1;
+  return static_cast<BlockMode>(1 + (std::max_element(first, blocks_by_mode.end()) - first));
+}
+
+namespace {
+
+// Where each tensor of next comes from, and which files of the base that takes.
+struct Sources {
+  struct Place {
+    const RebuiltFile* file = nullptr;  // null: the tensor starts afresh
+    std::uint64_t begin = 0;
+  };
+  std::vector<Place> places;           // as the tensors of next
+  std::vector<const BaseFile*> files;  // those used, the first one being base.front()
+  std::map<std::string, std::optional<Source>> exceptions;
+};
+
+Sources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next) {
+  Sources sources;
+  if (!base.empty()) sources.files.push_back(&base.front());
+  for (const Tensor& tensor : next.tensors()) {
+    Sources::Place place;
+    for (const BaseFile& candidate : base) {
+      const Tensor* found = candidate.file->header().find(tensor.name);
+      if (found == nullptr || !found->same_type_as(tensor)) continue;
+      place = {candidate.file.get(), found->begin};
+      auto used = std::ranges::find(sources.files, &candidate);
+      if (used == sources.files.end()) used = sources.files.insert(used, &candidate);
+      if (used != sources.files.begin()) {
+        sources.exceptions[tensor.name] = Source{static_cast<std::size_t>(used - sources.files.begin()), tensor.name};
+      }
+      break;
+    }
+    if (place.file == nullptr && !base.empty()) sources.exceptions[tensor.name] = std::nullopt;
+    sources.places.push_back(place);
+  }
+  return sources;
+}
+
+// One coded block on its way from the thread that made it to the writer.
+struct CodedBlock {
+  std::size_t tensor;
+  std::size_t size_bytes;
+  BlockSummary summary;
+};
+struct CodedSegment {
+  std::vector<CodedBlock> blocks;
+  std::vector<std::uint8_t> bytes;
+};
+
+// Codes the blocks that begin in one segment of next. Owns its buffers; one per thread.
+class SegmentCoder {
+ public:
+  SegmentCoder(const ByteReader& next, const SafetensorsHeader& header, const Sources& sources, bool in_place,
+               Blake3Tree& next_tree, Blake3Tree* base_tree, BlockChoice choice, const Engine& engine)
+      : next_(&next),
+        header_(&header),
+        sources_(&sources),
+        in_place_(in_place),
+        next_tree_(&next_tree),
+        base_tree_(base_tree),
+        encoder_(engine, choice) {}
+
+  CodedSegment operator()(std::size_t index) {
+    const Segment segment = segment_at(next_->size_bytes(), index);
+    const std::uint64_t end = end_of_last_block(segment);
+    const auto next = next_buffer_.of_size(end - segment.begin);
+    next_->read_at(segment.begin, next);
+    next_tree_->set_segment(index, next.first(segment.size_bytes));
+    if (in_place_) {
+      const auto base = base_buffer_.of_size(end - segment.begin);
+      sources_->files.front()->file->read_at(segment.begin, base);
+      base_tree_->set_segment(index, base.first(segment.size_bytes));
+    }
+    CodedSegment coded;
+    for_each_block(segment, [&](std::size_t tensor, std::uint64_t begin, std::size_t size) {
+      const std::size_t before = coded.bytes.size();
+      const Tensor& described = header_->tensors()[tensor];
+      const BlockSummary summary =
+          encoder_.encode(base_of(segment, tensor, begin, size), next.subspan(begin - segment.begin, size),
+                          element_type(described), coded.bytes);
+      coded.blocks.push_back({tensor, coded.bytes.size() - before, summary});
+    });
+    return coded;
+  }
+
+ private:
+  // Calls visit(tensor, offset in the file, size) for every block that begins in the segment.
+  template <typename Visit>
+  void for_each_block(const Segment& segment, Visit visit) const {
+    const auto tensors = header_->tensors();
+    auto tensor = std::ranges::upper_bound(tensors, segment.begin, {}, &Tensor::end);
+    for (; tensor != tensors.end() && tensor->begin < segment.end(); ++tensor) {
+      const std::uint64_t block = block_bytes(*tensor);
+      std::uint64_t begin = tensor->begin;
+      if (begin < segment.begin) begin += (segment.begin - begin + block - 1) / block * block;
+      for (; begin < segment.end() && begin < tensor->end; begin += block) {
+        visit(static_cast<std::size_t>(tensor - tensors.begin()), begin,
+              static_cast<std::size_t>(std::min(block, tensor->end - begin)));
+      }
+    }
+  }
+
+  std::uint64_t end_of_last_block(const Segment& segment) const {
+    std::uint64_t end = segment.end();
+    for_each_block(segment,
+                   [&](std::size_t, std::uint64_t begin, std::size_t size) { end = std::max(end, begin + size); });
+    return end;
+  }
+
+  std::span<const std::uint8_t> base_of(const Segment& segment, std::size_t tensor, std::uint64_t begin,
+                                        std::size_t size) {
+    if (in_place_) return base_buffer_.of_size(begin - segment.begin + size).subspan(begin - segment.begin);
+    const auto bytes = base_buffer_.of_size(size);
+    const Sources::Place& place = sources_->places[tensor];
+    if (place.file != nullptr) {
+      place.file->read_at(place.begin + begin - header_->tensors()[tensor].begin, bytes);
+    } else {
+      std::ranges::fill(bytes, std::uint8_t{0});
+    }
+    return bytes;
+  }
+
+  const ByteReader* next_;
+  const SafetensorsHeader* header_;
+  const Sources* sources_;
+  bool in_place_;
+  Blake3Tree* next_tree_;
+  Blake3Tree* base_tree_;
+  BlockEncoder encoder_;
+  Buffer next_buffer_;
+  Buffer base_buffer_;
+};
+
+bool lies_in_place(const Sources& sources, const SafetensorsHeader& next, std::uint64_t next_size_bytes) {
+  if (sources.files.empty() || sources.files.front()->file->size_bytes() != next_size_bytes) return false;
+  const RebuiltFile* file = sources.files.front()->file.get();
+  for (std::size_t i = 0; i < sources.places.size(); ++i) {
+    if (sources.places[i].file != file || sources.places[i].begin != next.tensors()[i].begin) return false;
+  }
+  return true;
+}
+
+std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const Sources& sources) {
+  std::vector<TensorChange> changes;
+  for (const Tensor& tensor : header.tensors()) {
+    TensorChange& change = changes.emplace_back();
+    change.name = tensor.name;
+    change.dtype = tensor.dtype->name;
+    change.shape = tensor.shape;
+    change.element_count = tensor.element_count();
+    change.afresh = sources.places[changes.size() - 1].file == nullptr;
+  }
+  return changes;
+}
+
+void count_block(TensorChange& change, const CodedBlock& block) {
+  change.change_count += block.summary.changes;
+  change.largest_step = std::max(change.largest_step, block.summary.largest_step);
+  change.encoded_bytes += block.size_bytes;
+  ++change.blocks_by_mode[static_cast<std::size_t>(block.summary.mode)];
+}
+
+// Gives blocks to a DeltaWriter, which wants to hear of a tensor only when something in it changed (or when it starts
+// afresh): the empty blocks in front of the first change are held back as a number.
+class EntryWriter {
+ public:
+  EntryWriter(DeltaWriter* writer, const std::vector<TensorChange>& tensors) : writer_(writer), tensors_(&tensors) {}
+
+  void append(const CodedBlock& block, std::span<const std::uint8_t> coded) {
+    if (writer_ == nullptr) return;
+    if (block.tensor != tensor_) {
+      tensor_ = block.tensor;
+      held_back_ = 0;
+      begun_ = false;
+    }
+    const TensorChange& tensor = (*tensors_)[tensor_];
+    if (!begun_ && coded.empty() && !tensor.afresh) {
+      ++held_back_;
+      return;
+    }
+    if (!begun_) {
+      writer_->begin_tensor(tensor.name);
+      for (; held_back_ > 0; --held_back_) writer_->append_block({});
+      begun_ = true;
+    }
+    writer_->append_block(coded);
+  }
+
+ private:
+  DeltaWriter* writer_;
+  const std::vector<TensorChange>* tensors_;
+  std::size_t tensor_ = SIZE_MAX;
+  std::uint64_t held_back_ = 0;
+  bool begun_ = false;
+};
+
+}  // namespace
+
+FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
+                     const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
+                     BlockChoice choice, const Engine& engine, const Execution& execution) {
+  const SafetensorsHeader header = SafetensorsHeader::read(*next);
+  const Sources sources = find_sources(base, header);
+  const bool in_place = lies_in_place(sources, header, next->size_bytes());
+  Blake3Tree next_tree(next->size_bytes());
+  std::optional<Blake3Tree> base_tree;
+  if (in_place) base_tree.emplace(next->size_bytes());
+  std::optional<DeltaWriter> writer;
+  if (output) writer.emplace(*output);
+
+  FileChange change;
+  change.tensors = unchanged(header, sources);
+  EntryWriter entries(writer ? &*writer : nullptr, change.tensors);
+  ordered_parallel(
+      next_tree.segment_count(), execution,
+      [&] {
+        return SegmentCoder(*next, header, sources, in_place, next_tree, base_tree ? &*base_tree : nullptr, choice,
+                            engine);
+      },
+      [&](std::size_t index, const CodedSegment& coded) {
+        std::size_t at = 0;
+        for (const CodedBlock& block : coded.blocks) {
+          count_block(change.tensors[block.tensor], block);
+          change.encoded_bytes += block.size_bytes;
+          entries.append(block, std::span(coded.bytes).subspan(at, block.size_bytes));
+          at += block.size_bytes;
+        }
+        execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
+      });
+
+  DeltaDescription& description = change.description;
+  for (const BaseFile* file : sources.files) {
+    const Digest digest = in_place ? base_tree->finish() : digest_of(*file->file, execution);
+    description.base.push_back({file->path, file->file->size_bytes(), digest});
+  }
+  description.result = {path, next->size_bytes(), next_tree.finish()};
+  description.sources = sources.exceptions;
+  for (const TensorChange& tensor : change.tensors) {
+    description.element_count += tensor.element_count;
+    description.change_count += tensor.change_count;
+  }
+  const std::span<const std::uint8_t> base_front =
+      base.empty() ? std::span<const std::uint8_t>() : base.front().file->header().front();
+  change.front_changed = !std::ranges::equal(base_front, header.front());
+  if (!base.empty()) {
+    for (const Tensor& tensor : base.front().file->header().tensors()) {
+      if (header.find(tensor.name) == nullptr) change.removed_tensors.push_back(tensor.name);
+    }
+  }
+  if (writer)
+    change.delta.emplace(
+        writer->finish(description, change.front_changed ? header.front() : std::span<const std::uint8_t>()));
+  return change;
+}
+
+}  // namespace wdelta

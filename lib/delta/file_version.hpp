@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/error.hpp"
+#include "base/execution.hpp"
+#include "base/file.hpp"
+#include "delta/description.hpp"
+#include "delta/rebuilt_file.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace wdelta {
+
+/// A file that a rebuilt one starts from, and the digest that it must have.
+struct Origin {
+  std::shared_ptr<const ByteReader> file;
+  Digest digest;
+  Fault fault =
+      Fault::base_mismatch;  ///< what it is when it has another: corrupt for an object that is named by its digest
+};
+
+/// One version of a checkpoint file: what it is, and how its bytes are had.
+struct FileVersion {
+  FileIdentity identity;
+  std::shared_ptr<const RebuiltFile> rebuilt;  ///< made by deltas from `origins`; or null, and then
+  std::shared_ptr<const ByteReader> whole;     ///< its bytes as they are
+  std::vector<Origin> origins;                 ///< whole, or what `rebuilt` starts from
+
+  const ByteReader& bytes() const { return whole ? *whole : *rebuilt; }
+  std::shared_ptr<const ByteReader> reader() const {
+    return whole ? whole : std::shared_ptr<const ByteReader>(rebuilt);
+  }
+};
+
+FileVersion whole_version(FileIdentity identity, std::shared_ptr<const ByteReader> file, Fault fault_when_wrong);
+/// What `delta` makes of `bases`, one for each that it names, in that order. Throws as RebuiltFile::from_delta() does.
+FileVersion delta_version(const std::shared_ptr<const DeltaReader>& delta, const std::vector<FileVersion>& bases,
+                          const Engine& engine);
+
+/// Writes all of `version` into `output` (not committed here) and proves it: every origin and the result are hashed, in
+/// the same pass where the layout allows. Throws an origin's fault when it is not what it must be, corrupt when the
+/// result is wrong although the origins are right. With a null `output` it only proves.
+void write_version(const FileVersion& version, OutputFile* output, const Execution& execution);
+
+}  // namespace wdelta

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/rebuilt_file.hpp"
+
+#include "base/error.hpp"
+#include "delta/tensor_blocks.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace wdelta {
+
+struct RebuiltFile::Worker {
+  explicit Worker(const Engine& engine) : decoder(engine) {}
+  BlockDecoder decoder;
+  Buffer coded;
+  Buffer edge;  // a block of which only a part is asked for
+};
+
+class RebuiltFile::Pool {
+ public:
+  explicit Pool(const Engine& engine) : engine_(&engine) {}
+
+  std::unique_ptr<Worker> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Worker>(*engine_);
+    auto worker = std::move(idle_.back());
+    idle_.pop_back();
+    return worker;
+  }
+  void give(std::unique_ptr<Worker> worker) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(worker));
+  }
+
+ private:
+  const Engine* engine_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Worker>> idle_;
+};
+
+std::shared_ptr<const RebuiltFile> RebuiltFile::from_file(std::shared_ptr<const ByteReader> file) {
+  const auto rebuilt = std::shared_ptr<RebuiltFile>(new RebuiltFile);
+  rebuilt->name_ = file->name();
+  rebuilt->size_bytes_ = file->size_bytes();
+  rebuilt->header_ = SafetensorsHeader::read(*file);
+  for (const Tensor& tensor : rebuilt->header_.tensors()) rebuilt->plans_.push_back({file, tensor.begin, {}});
+  rebuilt->in_place_origin_ = std::move(file);
+  return rebuilt;
+}
+
+std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const DeltaReader> delta,
+                                                           const std::vector<std::shared_ptr<const RebuiltFile>>& base,
+                                                           const Engine& engine) {
+  const DeltaDescription& description = delta->description();
+  const auto rebuilt = std::shared_ptr<RebuiltFile>(new RebuiltFile);
+  rebuilt->name_ = delta->name();
+  rebuilt->size_bytes_ = description.result.size_bytes;
+  rebuilt->engine_ = &engine;
+  rebuilt->pool_ = std::make_shared<Pool>(engine);
+  std::vector<std::uint8_t> front;
+  if (delta->stored_front()) {
+    front = *delta->stored_front();
+  } else {
+    const auto base_front = base.front()->header().front();
+    front.assign(base_front.begin(), base_front.end());
+    if (base.front()->size_bytes() != rebuilt->size_bytes_) {
+      throw Error(Fault::base_mismatch, base.front()->name(),
+                  fmt::format("has {} bytes, {} applies to a file of {}", base.front()->size_bytes(), delta->name(),
+                              rebuilt->size_bytes_));
+    }
+  }
+  rebuilt->header_ = SafetensorsHeader::parse(std::move(front), rebuilt->size_bytes_, delta->name());
+
+  std::size_t used_entries = 0;
+  for (const Tensor& tensor : rebuilt->header_.tensors()) {
+    TensorPlan plan;
+    if (const auto source = description.source_of(tensor.name)) {
+      const RebuiltFile& file = *base.at(source->file);
+      const Tensor* found = file.header_.find(source->tensor);
+      if (found == nullptr || !found->same_type_as(tensor)) {
+        throw Error(
+            Fault::base_mismatch, file.name(),
+            fmt::format("has no tensor {:?} of the dtype and shape that {} needs", source->tensor, delta->name()));
+      }
+      plan = file.plans_[static_cast<std::size_t>(found - file.header_.tensors().data())];
+    }
+    const DeltaEntry* entry = delta->find(tensor.name);
+    if (entry != nullptr) {
+      if (entry->block_count() != block_count(tensor)) {
+        throw Error(Fault::corrupt, delta->name(),
+                    fmt::format("tensor {:?}: has {} blocks, {} expected", tensor.name, entry->block_count(),
+                                block_count(tensor)));
+      }
+      plan.steps.push_back({delta, entry});
+      ++used_entries;
+    } else if (!description.source_of(tensor.name) && tensor.size_bytes() > 0) {
+      throw Error(Fault::corrupt, delta->name(),
+                  fmt::format("tensor {:?}: has neither a source nor an entry", tensor.name));
+    }
+    rebuilt->plans_.push_back(std::move(plan));
+  }
+  if (used_entries != delta->entries().size()) {
+    throw Error(Fault::corrupt, delta->name(), "has entries for tensors that the result has not");
+  }
+  rebuilt->find_in_place_origin();
+  return rebuilt;
+}
+
+void RebuiltFile::find_in_place_origin() {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const TensorPlan& plan = plans_[i];
+    if (!plan.origin || plan.origin_begin != header_.tensors()[i].begin || plan.origin != plans_.front().origin) return;
+  }
+  if (!plans_.empty() && plans_.front().origin->size_bytes() == size_bytes_) in_place_origin_ = plans_.front().origin;
+}
+
+// Calls visit(tensor, offset in the tensor, its part of `bytes`) for every tensor that the range touches.
+template <typename Visit>
+void RebuiltFile::for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> bytes, Visit visit) const {
+  const auto tensors = header_.tensors();
+  const std::uint64_t end = offset + bytes.size();
+  auto tensor = std::ranges::upper_bound(tensors, offset, {}, &Tensor::end);
+  for (; tensor != tensors.end() && tensor->begin < end; ++tensor) {
+    if (tensor->size_bytes() == 0) continue;
+    const std::uint64_t from = std::max(tensor->begin, offset);
+    const std::uint64_t to = std::min(tensor->end, end);
+    visit(static_cast<std::size_t>(tensor - tensors.begin()), from - tensor->begin,
+          bytes.subspan(from - offset, to - from));
+  }
+}
+
+void RebuiltFile::patch_front(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  const auto front = header_.front();
+  if (offset >= front.size()) return;
+  std::ranges::copy(front.subspan(offset, std::min<std::uint64_t>(bytes.size(), front.size() - offset)), bytes.begin());
+}
+
+void RebuiltFile::read_origin(std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  const TensorPlan& plan = plans_[tensor];
+  if (plan.origin) {
+    plan.origin->read_at(plan.origin_begin + offset, bytes);
+  } else {
+    std::ranges::fill(bytes, std::uint8_t{0});
+  }
+}
+
+void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  patch_front(offset, bytes);
+  std::unique_ptr<Worker> worker = pool_ ? pool_->take() : nullptr;
+  for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {
+    read_origin(tensor, begin, part);
+    if (worker) patch_tensor(*worker, tensor, begin, part);
+  });
+  if (worker) pool_->give(std::move(worker));
+}
+
+void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  patch_front(offset, bytes);
+  if (!pool_) return;
+  std::unique_ptr<Worker> worker = pool_->take();
+  for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {
+    patch_tensor(*worker, tensor, begin, part);
+  });
+  pool_->give(std::move(worker));
+}
+
+void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::uint64_t offset,
+                               std::span<std::uint8_t> bytes) const {
+  const Tensor& tensor = header_.tensors()[tensor_index];
+  if (plans_[tensor_index].steps.empty()) return;
+  const std::uint64_t block = block_bytes(tensor);
+  while (!bytes.empty()) {
+    const std::uint64_t index = offset / block;
+    const std::uint64_t begin = index * block;
+    const std::uint64_t end = std::min(begin + block, tensor.size_bytes());
+    const std::uint64_t whole_end =  // of the whole blocks that are asked for from here on
+        offset + bytes.size() == tensor.size_bytes() ? tensor.size_bytes() : (offset + bytes.size()) / block * block;
+    if (offset == begin && whole_end > begin) {
+      apply_steps(worker, tensor_index, index, bytes.first(whole_end - begin));
+      bytes = bytes.subspan(whole_end - begin);
+      offset = whole_end;
+      continue;
+    }
+    // A block that the range only touches: its other elements are fetched too, since a coding may depend on them.
+    const std::uint64_t part_end = std::min(end, offset + bytes.size());
+    const auto whole = worker.edge.of_size(end - begin);
+    read_origin(tensor_index, begin, whole);
+    apply_steps(worker, tensor_index, index, whole);
+    std::ranges::copy(whole.subspan(offset - begin, part_end - offset), bytes.begin());
+    bytes = bytes.subspan(part_end - offset);
+    offset = part_end;
+  }
+}
+
+// `blocks` are whole blocks of the tensor from `first_block` on. Step by step over a few blocks at a time, so that
+// these stay in cache while the whole chain goes over them.
+void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uint64_t first_block,
+                              std::span<std::uint8_t> blocks) const {
+  constexpr std::uint64_t k_blocks_at_a_time = 8;
+  const Tensor& tensor = header_.tensors()[tensor_index];
+  const std::uint64_t block = block_bytes(tensor);
+  const std::uint64_t count = (blocks.size() + block - 1) / block;
+  for (std::uint64_t first = 0; first < count; first += k_blocks_at_a_time) {
+    const std::uint64_t last = std::min(first + k_blocks_at_a_time, count);
+    for (const TensorPlan::Step& step : plans_[tensor_index].steps) {
+      const std::uint64_t coded_begin = step.entry->block_begin(first_block + first);
+      const auto coded = worker.coded.of_size(step.entry->block_begin(first_block + last) - coded_begin);
+      if (coded.empty()) continue;
+      step.delta->read_blocks(*step.entry, first_block + first, coded);
+      for (std::uint64_t i = first; i < last; ++i) {
+        const std::uint64_t from = step.entry->block_begin(first_block + i) - coded_begin;
+        const std::uint64_t to = step.entry->block_begin(first_block + i + 1) - coded_begin;
+        try {
+          worker.decoder.apply(coded.subspan(from, to - from), element_type(tensor),
+                               blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)));
+        } catch (const Error& error) {
+          throw Error(error.fault(), step.delta->name(),
+                      fmt::format("tensor {:?}, block {}: {}", tensor.name, first_block + i, error.what()));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace wdelta

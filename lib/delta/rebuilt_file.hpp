@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/buffer.hpp"
+#include "base/reader.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "delta/delta_reader.hpp"
+#include "engine/block.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// How one tensor of a file is had: bits from somewhere, then deltas to apply, oldest first.
+struct TensorPlan {
+  std::shared_ptr<const ByteReader> origin;  ///< null: all zero bits
+  std::uint64_t origin_begin = 0;            ///< offset in origin of the first byte
+  struct Step {
+    std::shared_ptr<const DeltaReader> delta;
+    const DeltaEntry* entry;
+  };
+  std::vector<Step> steps;
+};
+
+/// A checkpoint file that exists only as a plan: some origin files and a chain of deltas, resolved tensor by tensor
+/// through all headers. It reads like any file; each block goes through the whole chain in cache, so that a chain of
+/// any length costs one reading. Its bytes are not checked here: whoever reads it all compares the digest.
+class RebuiltFile final : public ByteReader {
+ public:
+  /// A file of a base, as it is. Throws corrupt when it is no safetensors file.
+  static std::shared_ptr<const RebuiltFile> from_file(std::shared_ptr<const ByteReader> file);
+  /// What `delta` makes of `base`, one file for each that its description names, in that order. Throws base_mismatch
+  /// when a base has not the tensors that the delta needs, corrupt when the delta does not fit its own result.
+  static std::shared_ptr<const RebuiltFile> from_delta(std::shared_ptr<const DeltaReader> delta,
+                                                       const std::vector<std::shared_ptr<const RebuiltFile>>& base,
+                                                       const Engine& engine);
+
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
+  const std::string& name() const override { return name_; }
+
+  const SafetensorsHeader& header() const { return header_; }
+  /// The one file that this one is made of, when every tensor lies there at the same offset as here; else null.
+  const ByteReader* in_place_origin() const { return in_place_origin_.get(); }
+  /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file.
+  void patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+
+ private:
+  RebuiltFile() = default;
+  void find_in_place_origin();
+  struct Worker;
+  void patch_front(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  template <typename Visit>
+  void for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> bytes, Visit visit) const;
+  void read_origin(std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  void patch_tensor(Worker& worker, std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  void apply_steps(Worker& worker, std::size_t tensor, std::uint64_t first_block, std::span<std::uint8_t> blocks) const;
+
+  /// Workers are lent to reading threads and come back.
+  class Pool;
+  std::shared_ptr<Pool> pool_;
+
+  std::string name_;
+  std::uint64_t size_bytes_ = 0;
+  SafetensorsHeader header_;
+  std::vector<TensorPlan> plans_;  // as header_.tensors()
+  std::shared_ptr<const ByteReader> in_place_origin_;
+  const Engine* engine_ = nullptr;
+};
+
+}  // namespace wdelta
