@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/directory_store.hpp"
+
+#include "base/error.hpp"
+#include "base/path.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+DirectoryStore::DirectoryStore(const fs::path& root)
+    : root_(fs::absolute(root).lexically_normal()), name_(root.string()) {}
+
+fs::path DirectoryStore::path_of(const std::string& key) const {
+  require_place(key, name_);
+  return root_ / key;
+}
+
+fs::path DirectoryStore::path_for_writing(const std::string& key) {
+  fs::path path = path_of(key);
+  if (fs::exists(path.parent_path())) return path;
+  make_directories(path.parent_path());
+  // The new directories' names must be as durable as what is put into them.
+  for (fs::path parent = path.parent_path(); parent != root_.parent_path() && parent.has_relative_path();
+       parent = parent.parent_path()) {
+    sync_directory(parent);
+  }
+  return path;
+}
+
+std::shared_ptr<const ByteReader> DirectoryStore::get(const std::string& key) const {
+  try {
+    return std::make_shared<File>(File::open(path_of(key)));
+  } catch (const Error& error) {
+    if (error.fault() == Fault::not_found) return nullptr;
+    throw;
+  }
+}
+
+void DirectoryStore::put(const std::string& key, std::string_view bytes) {
+  write_file(path_for_writing(key), bytes, Overwrite::yes, Durability::synced);
+}
+
+fs::path DirectoryStore::staging_path() { return path_for_writing("staging/object"); }
+
+OutputFile DirectoryStore::stage() { return OutputFile(staging_path()); }
+
+void DirectoryStore::put_staged(const std::string& key, OutputFile&& staged) {
+  OutputFile output = std::move(staged);
+  output.commit_as(path_for_writing(key), Overwrite::yes, Durability::synced);
+}
+
+bool DirectoryStore::create(const std::string& key, std::string_view bytes) {
+  try {
+    write_file(path_for_writing(key), bytes, Overwrite::no, Durability::synced);
+    return true;
+  } catch (const Error& error) {
+    if (error.fault() == Fault::conflict) return false;
+    throw;
+  }
+}
+
+std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const {
+  std::vector<Listed> listed;
+  const fs::path top = root_ / prefix;
+  std::error_code error;
+  fs::recursive_directory_iterator walk(top, error);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return listed;
+  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
+    const std::string key = prefix + walk->path().lexically_relative(top).generic_string();
+    // Temporary files of writers at work, or of some that were killed, are no keys.
+    const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
+    std::error_code vanished;
+    if (is_key && walk->is_regular_file(vanished)) listed.push_back({key, walk->file_size(vanished)});
+  }
+  if (error) throw system_error(error.value(), top.string(), "list");
+  std::ranges::sort(listed, {}, &Listed::key);
+  return listed;
+}
+
+void DirectoryStore::remove(const std::string& key) {
+  std::error_code error;
+  fs::remove(path_of(key), error);
+  if (error) throw system_error(error.value(), path_of(key).string(), "remove");
+}
+
+}  // namespace wdelta

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "store/store.hpp"
+
+#include <filesystem>
+
+namespace wdelta {
+
+/// Keys as files below a directory. create() is link(2), which has one winner on every POSIX file system, over NFS too.
+/// Large objects are staged in the directory itself, so that keeping one is a rename.
+class DirectoryStore final : public Store {
+ public:
+  explicit DirectoryStore(const std::filesystem::path& root);
+
+  const std::string& name() const override { return name_; }
+  std::shared_ptr<const ByteReader> get(const std::string& key) const override;
+  void put(const std::string& key, std::string_view bytes) override;
+  OutputFile stage() override;
+  std::filesystem::path staging_path() override;
+  void put_staged(const std::string& key, OutputFile&& staged) override;
+  bool create(const std::string& key, std::string_view bytes) override;
+  std::vector<Listed> list(const std::string& prefix) const override;
+  void remove(const std::string& key) override;
+
+ private:
+  std::filesystem::path path_of(const std::string& key) const;
+  std::filesystem::path path_for_writing(const std::string& key);
+
+  std::filesystem::path root_;
+  std::string name_;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store.hpp"
+
+#include "base/error.hpp"
+#include "store/directory_store.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes) {
+  const auto reader = store.get(key);
+  if (!reader) return std::nullopt;
+  if (reader->size_bytes() > limit_bytes) {
+    throw Error(Fault::corrupt, key,
+                fmt::format("has {} bytes, at most {} expected", reader->size_bytes(), limit_bytes));
+  }
+  const std::vector<std::uint8_t> bytes = read_all(*reader);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+namespace {
+
+// A new kind of store is a row here and a file pair beside this one.
+struct Scheme {
+  std::string_view prefix;
+  std::unique_ptr<Store> (*open)(const std::string& location, const std::string& path);
+};
+
+constexpr Scheme k_schemes[] = {
+    {"file://",
+     [](const std::string& location, const std::string& path) -> std::unique_ptr<Store> {
+       if (!path.starts_with('/')) {
+         throw Error(Fault::usage, location, "a file URL needs an absolute path", "write file:///PATH or a plain path");
+       }
+       return std::make_unique<DirectoryStore>(path);
+     }},
+};
+
+}  // namespace
+
+bool has_scheme(std::string_view location) {
+  const std::size_t colon = location.find("://");
+  return colon != std::string_view::npos && colon > 0 && location.substr(0, colon).find('/') == std::string_view::npos;
+}
+
+std::unique_ptr<Store> open_store(const std::string& location) {
+  for (const Scheme& scheme : k_schemes) {
+    if (location.starts_with(scheme.prefix)) return scheme.open(location, location.substr(scheme.prefix.size()));
+  }
+  if (has_scheme(location)) {
+    throw Error(Fault::unsupported, location, "this build has no store for that scheme",
+                "a plain path or file:///PATH works");
+  }
+  return std::make_unique<DirectoryStore>(location);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/file.hpp"
+#include "base/reader.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wdelta {
+
+/// Holds bytes by key. A key is a place as base/path.hpp has it, "objects/ab/abcd…". One object of this class may be
+/// used by several threads.
+///
+/// Contract, kept by every implementation and tested by one suite: what get() returns was once put whole under that
+/// key; put() of the same key replaces it in one step; of any number of create() calls for one key exactly one returns
+/// true; what put() or create() returned for survives a crash of the machine; list() names every key whose put() or
+/// create() returned before.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// How a user names it, for messages.
+  virtual const std::string& name() const = 0;
+
+  /// The bytes under `key`, or null when there are none. Only "there are none" is null: all else is thrown.
+  virtual std::shared_ptr<const ByteReader> get(const std::string& key) const = 0;
+  /// Keeps a small object.
+  virtual void put(const std::string& key, std::string_view bytes) = 0;
+  /// A file to write a large object into, whose digest and so whose key is known only at its end.
+  virtual OutputFile stage() = 0;
+  /// Where stage() makes its files; for writers that need more than one.
+  virtual std::filesystem::path staging_path() = 0;
+  /// Keeps what was written into a staged file.
+  virtual void put_staged(const std::string& key, OutputFile&& staged) = 0;
+  /// Keeps a small object unless the key is taken; whether it did.
+  virtual bool create(const std::string& key, std::string_view bytes) = 0;
+
+  struct Listed {
+    std::string key;
+    std::uint64_t size_bytes = 0;
+  };
+  /// All keys that begin with `prefix`, ordered. A prefix ends with '/' or is empty.
+  virtual std::vector<Listed> list(const std::string& prefix) const = 0;
+  /// Forgets a key; no error when there is none.
+  virtual void remove(const std::string& key) = 0;
+};
+
+/// Reads a document of at most `limit_bytes`; nothing when it is not there. Throws corrupt when it is larger.
+std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes);
+
+/// Opens the store that `location` names: file:///PATH or a plain path is a directory. Nothing needs to be there yet.
+/// Throws unsupported for a scheme that has no store.
+std::unique_ptr<Store> open_store(const std::string& location);
+/// Whether `location` has a scheme, as in s3://bucket.
+bool has_scheme(std::string_view location);
+
+}  // namespace wdelta
