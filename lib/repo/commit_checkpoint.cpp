@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/commit_checkpoint.hpp"
+
+#include "repo/version_finder.hpp"
+
+#include <utility>
+
+namespace wdelta {
+
+namespace {
+
+// What the files of one commit share while they are open.
+struct Opened {
+  Opened(std::shared_ptr<const Repository> from, const Commit& commit, const Engine& engine, const Execution& given)
+      : repository(std::move(from)),
+        execution(given),
+        graph(repository->recipes(commit)),
+        finder(repository->store(), graph, engine, execution) {}
+
+  std::shared_ptr<const Repository> repository;
+  Execution execution;
+  RecipeGraph graph;
+  VersionFinder finder;
+};
+
+}  // namespace
+
+Checkpoint checkpoint_of(std::shared_ptr<const Repository> repository, const Commit& commit, const Engine& engine,
+                         const Execution& execution) {
+  const auto opened = std::make_shared<Opened>(std::move(repository), commit, engine, execution);
+  std::vector<CheckpointFile> files;
+  for (const ManifestFile& file : commit.manifest.files) {
+    const auto open = [opened, file]() -> std::shared_ptr<const ByteReader> {
+      if (!file.content) return opened->finder.find(file.identity).reader();
+      return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(file.content->begin(), file.content->end()),
+                                            file.identity.path);
+    };
+    files.push_back(
+        {file.identity.path, file.identity.size_bytes, file.executable, open, std::nullopt, file.identity.digest});
+  }
+  return Checkpoint(opened->repository->name() + "@" + commit.id.hex().substr(0, 12), std::move(files));
+}
+
+}  // namespace wdelta

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/local_files.hpp"
+
+#include "base/reader_digest.hpp"
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::int64_t k_coarsest_grain_ns = 2'000'000'000;  // FAT; NFS and ext3 have one second
+
+std::optional<Digest> vouched_for(const PullState& state, std::int64_t state_mtime_ns, const CheckpointFile& file) {
+  const auto known = state.files.find(file.path);
+  if (known == state.files.end() || known->second.stamp != file.stamp) return std::nullopt;
+  if (file.stamp->mtime_ns + k_coarsest_grain_ns >= state_mtime_ns) return std::nullopt;
+  return known->second.digest;
+}
+
+}  // namespace
+
+LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,
+                  const RecipeGraph& recipes, const Execution& execution) {
+  const auto state_stamp = stamp_of(pull_folder(directory) / "state.json");
+  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any);
+  LocalFiles local;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    const ManifestFile* want = wanted.find(file.path);
+    const auto known = state.files.find(file.path);
+    const auto expected = state.expected.find(file.path);
+    if (want == nullptr && known == state.files.end() && expected == state.expected.end()) {
+      (is_loaded_by_name(file.path) ? local.loaded_strays : local.strays).push_back(file.path);
+      continue;
+    }
+    auto digest = state_stamp ? vouched_for(state, state_stamp->mtime_ns, file) : std::nullopt;
+    if (!digest) digest = digest_of(*file.open(), execution);
+    local.held.emplace(file.path, LocalFiles::Held{file, *digest});
+    if (want != nullptr && want->identity.digest == *digest) continue;
+    const bool ours = (known != state.files.end() && known->second.digest == *digest) ||
+                      (expected != state.expected.end() && expected->second == *digest) || recipes.can_make(*digest);
+    if (!ours) {
+      local.changed.push_back(file.path);
+    } else if (want == nullptr) {
+      local.unneeded.push_back(file.path);
+    }
+  }
+  return local;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "repo/manifest.hpp"
+#include "repo/pull_state.hpp"
+#include "repo/recipe.hpp"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// What a directory holds, seen against its state and against the commit that it is to hold.
+struct LocalFiles {
+  struct Held {
+    CheckpointFile file;
+    Digest digest;
+  };
+  std::map<std::string, Held> held;        ///< places of the commit or of the state, their digests known
+  std::vector<std::string> changed;        ///< places whose bytes no pull wrote and no recipe makes
+  std::vector<std::string> unneeded;       ///< places that a pull wrote and the commit has not
+  std::vector<std::string> loaded_strays;  ///< unknown files that a loader would pick up
+  std::vector<std::string> strays;         ///< other unknown files
+};
+
+/// Looks at every file. Reads those that the state does not vouch for: a stamp is believed only when it is older than
+/// the state by more than the coarsest clock's grain.
+LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,
+                  const RecipeGraph& recipes, const Execution& execution);
+
+}  // namespace wdelta

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/manifest.hpp"
+
+#include "base/base64.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/path.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <map>
+
+namespace wdelta {
+
+namespace {
+
+constexpr const char* k_commit_format = "wdelta-commit";
+
+Json number_or_null(const std::optional<std::uint64_t>& number) { return number ? Json(*number) : Json(nullptr); }
+
+std::optional<std::uint64_t> number_or_null_member(const Json& json, const char* name, const std::string& object) {
+  if (member(json, name, object).is_null()) return std::nullopt;
+  return size_member(json, name, object);
+}
+
+Json to_json(const ManifestFile& file) {
+  Json json = to_json(file.identity);
+  json["executable"] = file.executable;
+  if (file.content) {
+    if (is_utf8(*file.content)) {
+      json["text"] = *file.content;
+    } else {
+      json["base64"] = to_base64(*file.content);
+    }
+  }
+  return json;
+}
+
+ManifestFile manifest_file_from(const Json& json, const std::string& object) {
+  ManifestFile file{file_identity_from(json, object), bool_member(json, "executable", object), std::nullopt};
+  if (json.contains("text")) {
+    file.content = string_member(json, "text", object);
+  } else if (json.contains("base64")) {
+    file.content = from_base64(string_member(json, "base64", object));
+    if (!file.content)
+      throw Error(Fault::corrupt, object, fmt::format("content of {:?} is not base64", file.identity.path));
+  }
+  if (file.content && file.content->size() != file.identity.size_bytes) {
+    throw Error(Fault::corrupt, object,
+                fmt::format("content of {:?} has not the size it should have", file.identity.path));
+  }
+  return file;
+}
+
+// Paths are ordered and distinct, and none goes through another as if that were a directory.
+void require_distinct(const std::vector<ManifestFile>& files, const std::string& object) {
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    const std::string& before = files[i - 1].identity.path;
+    const std::string& path = files[i].identity.path;
+    if (before >= path)
+      throw Error(Fault::corrupt, object, fmt::format("path {:?} is out of order or there twice", path));
+  }
+  for (const ManifestFile& file : files) {
+    const std::string below = file.identity.path + "/";
+    const auto next =
+        std::ranges::lower_bound(files, below, {}, [](const ManifestFile& each) { return each.identity.path; });
+    if (next != files.end() && next->identity.path.starts_with(below)) {
+      throw Error(Fault::corrupt, object, fmt::format("path {:?} is a file and a directory", file.identity.path));
+    }
+  }
+}
+
+CommitSummary summary_from(const Json& json, const std::string& object) {
+  return {size_member(json, "distance", object), digest_member(json, "id", object), string_member(json, "time", object),
+          number_or_null_member(json, "step", object), string_member(json, "message", object)};
+}
+
+}  // namespace
+
+const ManifestFile* Manifest::find(std::string_view path) const {
+  const auto found = std::ranges::lower_bound(
+      files, path, {}, [](const ManifestFile& file) -> std::string_view { return file.identity.path; });
+  return found != files.end() && found->identity.path == path ? &*found : nullptr;
+}
+
+std::uint64_t Manifest::size_bytes() const {
+  std::uint64_t total = 0;
+  for (const ManifestFile& file : files) total += file.identity.size_bytes;
+  return total;
+}
+
+std::string to_text(const Manifest& manifest) {
+  Json meta = Json::object();
+  for (const auto& [key, value] : manifest.meta) meta[key] = value;
+  Json files = Json::array();
+  for (const ManifestFile& file : manifest.files) files.push_back(to_json(file));
+  Json ancestors = Json::array();
+  for (const CommitSummary& ancestor : manifest.ancestors) {
+    ancestors.push_back({{"distance", ancestor.distance},
+                         {"id", ancestor.id.hex()},
+                         {"time", ancestor.time},
+                         {"step", number_or_null(ancestor.step)},
+                         {"message", ancestor.title}});
+  }
+  const Json json = {{"format", k_commit_format},
+                     {"version", 1},
+                     {"parent", manifest.parent ? Json(manifest.parent->hex()) : Json(nullptr)},
+                     {"time", manifest.time},
+                     {"author", manifest.author},
+                     {"message", manifest.message},
+                     {"step", number_or_null(manifest.step)},
+                     {"meta", meta},
+                     {"files", files},
+                     {"recipes", manifest.recipes.hex()},
+                     {"ancestors", ancestors}};
+  return json.dump() + "\n";
+}
+
+Manifest manifest_from(std::string_view text, const std::string& object) {
+  const Json json = parse_json(text, object);
+  require_format(json, k_commit_format, object);
+  Manifest manifest;
+  if (!member(json, "parent", object).is_null()) manifest.parent = digest_member(json, "parent", object);
+  manifest.time = string_member(json, "time", object);
+  manifest.author = string_member(json, "author", object);
+  manifest.message = string_member(json, "message", object);
+  manifest.step = number_or_null_member(json, "step", object);
+  const Json& meta = member(json, "meta", object);
+  if (!meta.is_object()) throw Error(Fault::corrupt, object, "member \"meta\" is not an object");
+  for (const auto& [key, value] : meta.items())
+    manifest.meta.emplace_back(key, string_member(meta, key.c_str(), object));
+  for (const Json& file : array_member(json, "files", object))
+    manifest.files.push_back(manifest_file_from(file, object));
+  require_distinct(manifest.files, object);
+  manifest.recipes = digest_member(json, "recipes", object);
+  std::uint64_t distance = 0;
+  for (const Json& value : array_member(json, "ancestors", object)) {
+    manifest.ancestors.push_back(summary_from(value, object));
+    const CommitSummary& ancestor = manifest.ancestors.back();
+    if (ancestor.distance <= distance ||
+        (distance == 0 && (ancestor.distance != 1 || ancestor.id != manifest.parent))) {
+      throw Error(Fault::corrupt, object, "its ancestors are out of order");
+    }
+    distance = ancestor.distance;
+  }
+  return manifest;
+}
+
+CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance) {
+  std::string title = manifest.message.substr(0, manifest.message.find('\n'));
+  if (title.size() > 200) {
+    title.resize(200);
+    while (!is_utf8(title)) title.pop_back();
+  }
+  return {distance, id, manifest.time, manifest.step, title};
+}
+
+// The recent ones in a row are the parent's, moved by one. Of those farther back the farthest in each stretch from 2^k
+// to 2^(k+1) stays: as all move on by one with each commit, none can be kept at exactly 2^k.
+std::vector<CommitSummary> ancestors_of_child(const Digest& id, const Manifest& manifest) {
+  std::vector<CommitSummary> kept = {summary_of(id, manifest, 1)};
+  for (CommitSummary ancestor : manifest.ancestors) {
+    ++ancestor.distance;
+    const bool replaces = ancestor.distance > k_recent_ancestors && kept.back().distance > k_recent_ancestors &&
+                          std::bit_floor(kept.back().distance) == std::bit_floor(ancestor.distance);
+    if (replaces) kept.pop_back();
+    kept.push_back(ancestor);
+  }
+  return kept;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "delta/base_files.hpp"
+#include "repo/push_state.hpp"
+#include "repo/repository.hpp"
+#include "repo/version_finder.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// The checkpoint of the parent commit, to compare a new one with. Its files are read where the last push from here
+/// found them, if they still lie there unchanged, else out of the repository. A local file is a guess until its digest
+/// is known: whoever compares with it checks that, and calls distrust() when the guess was wrong.
+class PreviousCheckpoint {
+ public:
+  /// `parent` and `graph` must outlive it.
+  PreviousCheckpoint(const Repository& repository, const Commit& parent, const RecipeGraph& graph,
+                     const std::optional<PushState>& state, const Engine& engine, const Execution& execution);
+
+  /// Candidates to compare the file at `path` with, as BaseFiles::for_place() has it.
+  std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const {
+    return files_->for_place(path, next);
+  }
+  /// Reads everything out of the repository from now on.
+  void distrust();
+  bool is_local() const { return local_files_ > 0; }
+
+ private:
+  void open();
+  std::optional<std::filesystem::path> local_file(const std::string& place) const;
+
+  const Commit* parent_;
+  VersionFinder finder_;
+  std::optional<PushState> state_;
+  std::size_t local_files_ = 0;
+  std::optional<BaseFiles> files_;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/pull_state.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/path.hpp"
+#include "repo/file_stamp.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr const char* k_state_format = "wdelta-pull-state";
+constexpr std::uint64_t k_longest_state = std::uint64_t{1} << 30;
+fs::path state_path(const fs::path& directory) { return pull_folder(directory) / "state.json"; }
+}  // namespace
+
+fs::path pull_folder(const fs::path& directory) { return directory / ".wdelta"; }
+
+PullState load_pull_state(const fs::path& directory) {
+  PullState state;
+  const fs::path path = state_path(directory);
+  const std::string object = path.string();
+  if (!stamp_of(path)) return state;
+  const Json json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
+  state.repository = string_member(json, "repository", object);
+  if (!member(json, "commit", object).is_null()) state.commit = digest_member(json, "commit", object);
+  for (const auto& [place, file] : member(json, "files", object).items()) {
+    require_place(place, object);
+    state.files[place] = {digest_member(file, "digest", object), file_stamp_from(file, object)};
+  }
+  const Json& expected = member(json, "expected", object);
+  for (const auto& [place, digest] : expected.items()) {
+    require_place(place, object);
+    state.expected[place] = digest_member(expected, place.c_str(), object);
+  }
+  return state;
+}
+
+void save_pull_state(const fs::path& directory, const PullState& state) {
+  Json files = Json::object();
+  for (const auto& [place, file] : state.files) {
+    files[place] = to_json(file.stamp);
+    files[place]["digest"] = file.digest.hex();
+  }
+  Json expected = Json::object();
+  for (const auto& [place, digest] : state.expected) expected[place] = digest.hex();
+  write_file(state_path(directory),
+             seal({{"format", k_state_format},
+                   {"version", 1},
+                   {"repository", state.repository},
+                   {"commit", state.commit ? Json(state.commit->hex()) : Json(nullptr)},
+                   {"files", files},
+                   {"expected", expected}}),
+             Overwrite::yes, Durability::synced);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/digest.hpp"
+#include "base/file.hpp"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace wdelta {
+
+/// What pull keeps beside a checkpoint, in DIR/.wdelta/state.json: wdelta-repository(5), "Beside a pulled checkpoint".
+struct PullState {
+  struct Pulled {
+    Digest digest;
+    FileStamp stamp;
+  };
+  std::string repository;
+  std::optional<Digest> commit;            ///< nothing while a pull is at work
+  std::map<std::string, Pulled> files;     ///< by place: what pull wrote and saw there
+  std::map<std::string, Digest> expected;  ///< while a pull is at work: what it is going to write
+};
+
+std::filesystem::path pull_folder(const std::filesystem::path& directory);
+/// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
+PullState load_pull_state(const std::filesystem::path& directory);
+void save_pull_state(const std::filesystem::path& directory, const PullState& state);
+
+}  // namespace wdelta

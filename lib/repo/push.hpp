@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "engine/engine.hpp"
+#include "repo/repository.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace wdelta {
+
+/// What the user says of a new commit.
+struct CommitDraft {
+  std::string message;
+  std::string author;
+  std::optional<std::uint64_t> step;
+  std::vector<std::pair<std::string, std::string>> meta;
+};
+
+/// Whether to store the weights whole too: when the deltas since the last whole one have grown, never, or at once.
+enum class AnchorChoice { automatic, never, now };
+
+struct PushOptions {
+  std::string branch = k_main_branch;
+  std::optional<std::string> tag;
+  AnchorChoice anchor = AnchorChoice::automatic;
+  std::filesystem::path state_directory;
+};
+
+/// What a push did, in bytes and counts.
+struct PushReport {
+  Digest id;
+  std::optional<Digest> parent;
+  bool created = false;  ///< false: the tip was this checkpoint already
+  std::size_t file_count = 0;
+  std::uint64_t checkpoint_bytes = 0;
+  std::uint64_t stored_bytes = 0;   ///< objects written, without those of an anchor
+  std::uint64_t delta_bytes = 0;    ///< of these, deltas
+  std::uint64_t element_count = 0;  ///< of tensors that were compared
+  std::uint64_t change_count = 0;
+  bool compared_with_repository = false;  ///< the previous checkpoint was not at hand
+  std::uint64_t anchor_bytes = 0;
+};
+
+/// Makes a commit of `checkpoint` on top of the branch's tip. Pushes from one machine to one branch queue; of two
+/// machines the loser's push throws conflict, having lost nothing. The branch moves last, so nobody sees a half-pushed
+/// commit. Never writes into the checkpoint; throws local when it changes while it is read.
+PushReport push(Repository& repository, const Checkpoint& checkpoint, const CommitDraft& draft,
+                const PushOptions& options, const Engine& engine, const Execution& execution);
+
+}  // namespace wdelta

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// How bytes can be had: wdelta-repository(5), "Recipe books".
+#pragma once
+
+#include "base/digest.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace wdelta {
+
+/// Bytes within an object.
+struct ObjectRange {
+  std::string object;  ///< DIGEST or DIGEST.safetensors
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+
+  bool operator==(const ObjectRange&) const = default;
+};
+
+/// The key of an object, objects/ab/NAME.
+std::string object_key(const std::string& object);
+/// The digest that an object's name says; nothing when it is no such name.
+std::optional<Digest> object_digest(std::string_view object);
+
+struct Recipe {
+  Digest digest;  ///< of the file that it makes
+  std::uint64_t size_bytes = 0;
+  ObjectRange bytes;  ///< the file itself, or a delta
+  bool is_delta = false;
+  std::vector<Digest> base;  ///< of a delta
+
+  bool operator==(const Recipe&) const = default;
+};
+
+std::string to_text(const std::vector<Recipe>& book);
+/// Throws corrupt, naming `object`.
+std::vector<Recipe> recipes_from(std::string_view text, const std::string& object);
+
+/// All recipes that are known, and for each digest the cheapest way to have it.
+class RecipeGraph {
+ public:
+  /// Adds recipes; ones that are there already count once.
+  void add(const std::vector<Recipe>& book);
+  /// Bytes that are at hand and cost nothing.
+  void add_at_hand(const Digest& digest) { at_hand_.push_back(digest); }
+  /// Finds the cheapest way to every digest. Cycles do no harm: nothing is made of itself.
+  void settle();
+
+  /// The recipe to make `digest` by, or null when it is at hand or cannot be made. After settle().
+  const Recipe* best(const Digest& digest) const;
+  bool can_make(const Digest& digest) const { return ways_.contains(digest); }
+  /// Bytes to fetch for `digest`, were it fetched alone.
+  std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
+  /// Deltas from the last whole file to `digest`.
+  std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }
+  /// The best recipes for `digest` and for all that it is made from.
+  void collect(const Digest& digest, std::map<Digest, Recipe>& into) const;
+
+ private:
+  struct Way {
+    std::uint64_t cost_bytes = 0;
+    std::uint64_t chain_length = 0;
+    const Recipe* recipe = nullptr;
+  };
+  std::vector<Recipe> recipes_;
+  std::vector<Digest> at_hand_;
+  std::unordered_map<Digest, Way> ways_;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/repository.hpp"
+
+#include "base/blake3.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/moment.hpp"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+constexpr const char* k_repository_key = "wdelta.json";
+constexpr const char* k_repository_format = "wdelta-repository";
+constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
+
+Digest digest_of_text(const std::string& text) {
+  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+}  // namespace
+
+std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
+
+std::optional<std::string> Repository::read_id(const Store& store) {
+  const auto text = get_text(store, k_repository_key, k_longest_document);
+  if (!text) return std::nullopt;
+  const std::string object = store.name() + "/" + k_repository_key;
+  const Json json = open_sealed(*text, k_repository_format, object);
+  const std::string branches = string_member(json, "branches", object);
+  if (branches != "exclusive") {
+    throw Error(Fault::unsupported, object,
+                fmt::format("branches are moved in a way ({:?}) that this wdelta does not know", branches),
+                "use a newer wdelta");
+  }
+  return string_member(json, "id", object);
+}
+
+Repository Repository::open(const std::string& location) {
+  auto store = open_store(location);
+  auto id = read_id(*store);
+  if (!id) {
+    throw Error(Fault::not_found, location, "there is no wdelta repository here",
+                "wdelta push CHECKPOINT REPO makes one");
+  }
+  return {std::move(store), std::move(*id)};
+}
+
+Repository Repository::open_or_create(const std::string& location) {
+  auto store = open_store(location);
+  auto id = read_id(*store);
+  if (!id) {
+    if (!store->list("").empty()) {
+      throw Error(Fault::usage, location, "is neither a repository nor empty", "name a place where nothing is yet");
+    }
+    store->create(
+        k_repository_key,
+        seal({{"format", k_repository_format}, {"version", 1}, {"id", random_hex(32)}, {"branches", "exclusive"}}));
+    id = read_id(*store);  // of two that create at once, the first one's counts
+  }
+  return {std::move(store), std::move(id.value())};
+}
+
+Commit Repository::commit(const Digest& id) const {
+  const std::string key = commit_key(id);
+  const auto text = get_text(*store_, key, k_longest_document);
+  if (!text) throw Error(Fault::not_found, id.hex(), fmt::format("there is no such commit in {}", name()));
+  if (digest_of_text(*text) != id)
+    throw Error(Fault::corrupt, name() + "/" + key, "its bytes are not what its name says");
+  return {id, manifest_from(*text, name() + "/" + key)};
+}
+
+std::vector<Recipe> Repository::read_book(const std::string& key) const {
+  const auto text = get_text(*store_, key, k_longest_document);
+  const std::string object = name() + "/" + key;
+  if (!text) throw Error(Fault::corrupt, object, "is missing");
+  const std::string file = std::filesystem::path(key).filename().string();
+  if (digest_of_text(*text).hex() + ".json" != file)
+    throw Error(Fault::corrupt, object, "its bytes are not what its name says");
+  return recipes_from(*text, object);
+}
+
+RecipeGraph Repository::recipes(const Commit& commit) const {
+  RecipeGraph graph;
+  for (const Store::Listed& listed : store_->list("recipes/" + commit.id.hex() + "/")) graph.add(read_book(listed.key));
+  graph.settle();
+  return graph;
+}
+
+void Repository::walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const {
+  std::uint64_t walked = 0;
+  for (Digest next = from;;) {
+    const Commit read = commit(next);
+    if (!visit(summary_of(read.id, read.manifest, walked))) return;
+    // The ancestors in a row, without those far back that leave gaps. The last of the row is read itself, for what lies
+    // behind it.
+    const std::vector<CommitSummary>& ancestors = read.manifest.ancestors;
+    std::size_t in_row = 0;
+    while (in_row < ancestors.size() && ancestors[in_row].distance == in_row + 1) ++in_row;
+    if (in_row == 0) return;
+    for (std::size_t i = 0; i + 1 < in_row; ++i) {
+      CommitSummary ancestor = ancestors[i];
+      ancestor.distance += walked;
+      if (!visit(ancestor)) return;
+    }
+    next = ancestors[in_row - 1].id;
+    walked += in_row;
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "checkpoint/checkpoint.hpp"
+#include "repo/manifest.hpp"
+#include "repo/recipe.hpp"
+#include "repo/refs.hpp"
+#include "store/store.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+inline constexpr const char* k_main_branch = "main";
+
+/// A commit and its id.
+struct Commit {
+  Digest id;
+  Manifest manifest;
+};
+
+/// A repository in a store. Methods that read never write.
+class Repository {
+ public:
+  /// Throws not_found when there is none, corrupt or unsupported when its wdelta.json is not ours to read.
+  static Repository open(const std::string& location);
+  /// The same, but makes a new one where there is nothing. Throws usage when there is something else.
+  static Repository open_or_create(const std::string& location);
+
+  const std::string& name() const { return store_->name(); }
+  Store& store() const { return *store_; }
+  /// Random, drawn when it was created: tells two repositories at one place apart.
+  const std::string& id() const { return id_; }
+
+  /// Throws not_found when there is no such commit, corrupt when its bytes are not what its id says.
+  Commit commit(const Digest& id) const;
+  /// The recipes of all books of a commit, settled.
+  RecipeGraph recipes(const Commit& commit) const;
+  /// Every book of a commit, with its key; each is checked against its digest.
+  std::vector<Recipe> read_book(const std::string& key) const;
+
+  /// The commit that a revision names (wdelta(1), "Revisions"). Throws not_found, or usage when it is ambiguous or not
+  /// in the grammar.
+  Digest resolve(const std::string& revision) const;
+  /// Visits `from` and its ancestors, newest first, until `visit` returns false. Reads one manifest for 64 commits.
+  void walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const;
+
+ private:
+  Repository(std::unique_ptr<Store> store, std::string id) : store_(std::move(store)), id_(std::move(id)) {}
+  static std::optional<std::string> read_id(const Store& store);
+
+  std::unique_ptr<Store> store_;
+  std::string id_;
+};
+
+std::string commit_key(const Digest& id);
+
+/// A repository and maybe a revision in it, as a user writes them.
+struct Location {
+  std::string repository;
+  std::string revision;  ///< empty: the tip of main
+};
+
+/// Splits REPO@REV at the last '@', unless the whole is the path of something that exists. `default_repository` stands
+/// in when nothing is before the '@'.
+Location parse_location(const std::string& text, const std::string& default_repository);
+
+}  // namespace wdelta

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which commit a user means: wdelta(1), "Revisions".
+#include "base/error.hpp"
+#include "repo/repository.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::size_t k_shortest_prefix = 8;
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Digest tip_of_main(const Repository& repository) {
+  const RefState main = read_ref(repository.store(), RefKind::branch, k_main_branch);
+  if (!main.commit)
+    throw Error(Fault::not_found, k_main_branch, fmt::format("branch has no commit yet in {}", repository.name()));
+  return *main.commit;
+}
+
+Digest newest_with_step(const Repository& repository, std::uint64_t step) {
+  std::optional<Digest> found;
+  repository.walk(tip_of_main(repository), [&](const CommitSummary& commit) {
+    if (commit.step == step) found = commit.id;
+    return !found;
+  });
+  if (!found)
+    throw Error(Fault::not_found, fmt::format("step:{}", step),
+                fmt::format("no commit on main of {} has that step", repository.name()));
+  return *found;
+}
+
+std::optional<Digest> by_prefix(const Repository& repository, const std::string& prefix) {
+  const bool is_hex =
+      std::ranges::all_of(prefix, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (!is_hex || prefix.size() < k_shortest_prefix || prefix.size() > 64) return std::nullopt;
+  std::optional<Digest> found;
+  for (const Store::Listed& listed : repository.store().list("commits/")) {
+    const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
+    if (!id || !id->hex().starts_with(prefix)) continue;
+    if (found) throw Error(Fault::usage, prefix, "more than one commit begins with these digits", "give more of them");
+    found = id;
+  }
+  return found;
+}
+
+Digest named(const Repository& repository, const std::string& name) {
+  if (name.empty()) return tip_of_main(repository);
+  if (name.starts_with("step:")) {
+    const auto step = parse_number(std::string_view(name).substr(5));
+    if (!step) throw Error(Fault::usage, name, "a step is a number");
+    return newest_with_step(repository, *step);
+  }
+  if (why_not_a_ref_name(name) == nullptr) {
+    for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
+      const RefState ref = read_ref(repository.store(), kind, name);
+      if (ref.commit) return *ref.commit;
+    }
+    if (const auto id = by_prefix(repository, name)) return *id;
+  }
+  throw Error(Fault::not_found, name, fmt::format("is no branch, tag or commit of {}", repository.name()),
+              "wdelta log REPO lists the commits; an id needs 8 digits or more");
+}
+
+}  // namespace
+
+Digest Repository::resolve(const std::string& revision) const {
+  std::string name = revision;
+  std::uint64_t back = 0;
+  for (std::size_t tilde; (tilde = name.rfind('~')) != std::string::npos; name.resize(tilde)) {
+    const std::string count = name.substr(tilde + 1);
+    const auto steps = count.empty() ? std::optional<std::uint64_t>(1) : parse_number(count);
+    if (!steps || *steps > (1u << 30)) throw Error(Fault::usage, revision, "a number is expected behind '~'");
+    back += *steps;
+  }
+  const Digest start = named(*this, name);
+  std::optional<Digest> found;
+  walk(start, [&](const CommitSummary& commit) {
+    if (commit.distance == back) found = commit.id;
+    return !found;
+  });
+  if (!found) throw Error(Fault::not_found, revision, "goes back behind the first commit");
+  return *found;
+}
+
+Location parse_location(const std::string& text, const std::string& default_repository) {
+  const std::size_t at = text.rfind('@');
+  std::error_code ignored;
+  if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
+  Location location{text.substr(0, at), text.substr(at + 1)};
+  if (location.repository.empty()) location.repository = default_repository;
+  if (location.repository.empty()) {
+    throw Error(Fault::usage, text, "names no repository", "set WDELTA_REPO, or write REPO@REV");
+  }
+  return location;
+}
+
+}  // namespace wdelta

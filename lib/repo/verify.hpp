@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "engine/engine.hpp"
+#include "repo/repository.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// One thing that is not as it should be.
+struct Finding {
+  std::string object;  ///< the file's place, or the key
+  std::string what;
+  std::vector<std::string> tensors;  ///< those that differ, where that could be told
+};
+
+struct VerifyReport {
+  std::size_t checked = 0;  ///< files or objects
+  std::uint64_t checked_bytes = 0;
+  std::vector<Finding> findings;
+};
+
+/// Compares every file of `directory` with what `commit` says, by digest; names the tensors that differ by rebuilding
+/// the commit's file as a stream beside it. Files that are not of the commit count when a loader would pick them up.
+VerifyReport verify_directory(const Repository& repository, const Commit& commit,
+                              const std::filesystem::path& directory, const Engine& engine, const Execution& execution);
+
+/// Rebuilds every file of `commit` as a stream, without writing it, and checks its digest.
+VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
+                           const Execution& execution);
+
+/// Reads everything in the repository: every object against its name, every document against its digest, that every
+/// commit's parent is there and that every file of every commit can be made from objects that are there.
+VerifyReport verify_repository(const Repository& repository, const Execution& execution);
+
+/// Checks deltas alone: a file, or a directory with its list. Throws corrupt at the first that is damaged.
+VerifyReport verify_delta(const std::filesystem::path& path, const Execution& execution);
+/// Whether `path` is a delta of directories.
+bool is_delta_directory(const std::filesystem::path& path);
+
+}  // namespace wdelta

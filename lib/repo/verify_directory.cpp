@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+#include "base/reader_digest.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "delta/diff.hpp"
+#include "repo/verify.hpp"
+#include "repo/version_finder.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+// The tensors in which a local file differs from the commit's. The file may be anything, so this may find nothing.
+std::vector<std::string> differing_tensors(VersionFinder& finder, const FileIdentity& wanted,
+                                           const CheckpointFile& file, const Engine& engine,
+                                           const Execution& execution) try {
+  const std::vector<BaseFile> base = {{wanted.path, RebuiltFile::from_file(finder.find(wanted).reader())}};
+  const FileChange change =
+      diff_file(base, wanted.path, file.open(), std::nullopt, BlockChoice::automatic, engine, execution);
+  std::vector<std::string> names = change.removed_tensors;
+  for (const TensorChange& tensor : change.tensors) {
+    if (tensor.change_count > 0 || tensor.afresh) names.push_back(tensor.name);
+  }
+  return names;
+} catch (const Error& error) {
+  if (error.fault() == Fault::interrupted) throw;
+  return {};
+}
+
+}  // namespace
+
+VerifyReport verify_directory(const Repository& repository, const Commit& commit,
+                              const std::filesystem::path& directory, const Engine& engine,
+                              const Execution& execution) {
+  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any);
+  const RecipeGraph graph = repository.recipes(commit);
+  VersionFinder finder(repository.store(), graph, engine, execution);
+  VerifyReport report;
+  execution.progress->begin("verifying", commit.manifest.size_bytes());
+  for (const ManifestFile& wanted : commit.manifest.files) {
+    // A single file is looked at as itself, whatever its name.
+    const bool alone = checkpoint.is_single_file() && commit.manifest.files.size() == 1;
+    const CheckpointFile* file = alone ? &checkpoint.files().front() : checkpoint.find(wanted.identity.path);
+    ++report.checked;
+    if (file == nullptr) {
+      report.findings.push_back({wanted.identity.path, "is missing", {}});
+      continue;
+    }
+    const auto reader = file->open();
+    report.checked_bytes += file->size_bytes;
+    const Digest digest = digest_of(*reader, execution);
+    reader->check_unchanged();
+    if (digest != wanted.identity.digest) {
+      Finding finding{wanted.identity.path,
+                      fmt::format("differs: digest {}, {} expected", digest.hex(), wanted.identity.digest.hex()),
+                      {}};
+      if (is_weights(wanted.identity.path))
+        finding.tensors = differing_tensors(finder, wanted.identity, *file, engine, execution);
+      report.findings.push_back(std::move(finding));
+    } else if (file->executable != wanted.executable) {
+      report.findings.push_back({wanted.identity.path, wanted.executable ? "is not executable" : "is executable", {}});
+    }
+  }
+  if (checkpoint.is_single_file()) return report;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    if (commit.manifest.find(file.path) == nullptr && is_loaded_by_name(file.path)) {
+      report.findings.push_back({file.path, "is not of the commit, and a loader would pick it up", {}});
+    }
+  }
+  return report;
+}
+
+}  // namespace wdelta

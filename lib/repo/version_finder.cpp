@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/version_finder.hpp"
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+void VersionFinder::add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file) {
+  versions_.emplace(identity.digest, whole_version(identity, std::move(file), Fault::base_mismatch));
+}
+
+// Not recursive: a chain may be as long as a hostile book likes.
+FileVersion VersionFinder::find(const FileIdentity& wanted) {
+  std::vector<Digest> open = {wanted.digest};
+  while (!open.empty()) {
+    const Digest digest = open.back();
+    if (versions_.contains(digest)) {
+      open.pop_back();
+      continue;
+    }
+    const Recipe* recipe = graph_->best(digest);
+    if (recipe == nullptr) {
+      throw Error(Fault::not_found, wanted.path,
+                  fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()));
+    }
+    bool ready = true;
+    for (const Digest& base : recipe->base) {
+      if (versions_.contains(base)) continue;
+      open.push_back(base);
+      ready = false;
+    }
+    if (ready) versions_.emplace(digest, make(*recipe, wanted.path));
+  }
+  FileVersion version = versions_.at(wanted.digest);
+  if (version.identity.size_bytes != wanted.size_bytes) {
+    throw Error(Fault::corrupt, wanted.path,
+                fmt::format("its recipe makes {} bytes, {} expected", version.identity.size_bytes, wanted.size_bytes));
+  }
+  version.identity.path = wanted.path;
+  return version;
+}
+
+FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
+  const std::string key = object_key(recipe.bytes.object);
+  std::shared_ptr<const ByteReader> object = store_->get(key);
+  if (!object) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path));
+  if (recipe.bytes.offset != 0 || recipe.bytes.length != object->size_bytes()) {
+    object = std::make_shared<SliceReader>(object, recipe.bytes.offset, recipe.bytes.length);
+  }
+  if (!recipe.is_delta) return whole_version({path, recipe.size_bytes, recipe.digest}, object, Fault::corrupt);
+
+  const auto delta = std::make_shared<DeltaReader>(DeltaReader::open(object));
+  delta->check_payload(*execution_);
+  const DeltaDescription& description = delta->description();
+  bool fits = description.result.digest == recipe.digest && description.result.size_bytes == recipe.size_bytes &&
+              description.base.size() == recipe.base.size();
+  for (std::size_t i = 0; fits && i < recipe.base.size(); ++i) fits = description.base[i].digest == recipe.base[i];
+  if (!fits) throw Error(Fault::corrupt, key, "is not the delta that its recipe says");
+  std::vector<FileVersion> bases;
+  for (const Digest& base : recipe.base) bases.push_back(versions_.at(base));
+  return delta_version(delta, bases, *engine_);
+}
+
+}  // namespace wdelta

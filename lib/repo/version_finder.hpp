@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "delta/file_version.hpp"
+#include "repo/recipe.hpp"
+#include "store/store.hpp"
+
+#include <memory>
+#include <unordered_map>
+
+namespace wdelta {
+
+/// Makes file versions out of recipes: opens the objects and deltas that the best recipes name. What it returns reads
+/// from the store when it is read.
+class VersionFinder {
+ public:
+  /// All arguments must outlive it. `graph` is settled.
+  VersionFinder(const Store& store, const RecipeGraph& graph, const Engine& engine, const Execution& execution)
+      : store_(&store), graph_(&graph), engine_(&engine), execution_(&execution) {}
+
+  /// Bytes that were given to the graph as being at hand. They are checked when they are read.
+  void add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file);
+
+  /// The version with that identity. Throws not_found when there is no recipe for it any more, corrupt when an object
+  /// is missing or not what its recipe says.
+  FileVersion find(const FileIdentity& wanted);
+
+ private:
+  FileVersion make(const Recipe& recipe, const std::string& path);
+
+  const Store* store_;
+  const RecipeGraph* graph_;
+  const Engine* engine_;
+  const Execution* execution_;
+  std::unordered_map<Digest, FileVersion> versions_;
+};
+
+}  // namespace wdelta
