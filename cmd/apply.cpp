@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
+#include "context.hpp"
+#include "delta/apply_checkpoint.hpp"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct ApplyOptions {
+  std::string base;
+  std::vector<std::string> deltas;
+  std::string output;
+};
+
+int run_apply(const ApplyOptions& options, Context& context) {
+  const Checkpoint base = open_checkpoint(options.base, context);
+  const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());
+  apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());
+  context.progress.reset();
+  if (context.json) {
+    fmt::print("{}\n", Json({{"output", options.output}, {"deltas", options.deltas.size()}}).dump());
+  } else if (!context.quiet) {
+    fmt::print("rebuilt {} from {} {}, every digest as it should be\n", options.output, options.deltas.size(),
+               options.deltas.size() == 1 ? "delta" : "deltas");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_apply(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<ApplyOptions>();
+  app.add_option("BASE", options->base,
+                 "What the first delta was made from: a file, a checkpoint directory, or REPO@REV")
+      ->required();
+  app.add_option("DELTA", options->deltas, "Deltas, oldest first")->required();
+  app.add_option("-o,--output", options->output, "Where to put the result")->required()->type_name("OUT");
+  app.callback([options, &context] { context.run = [options, &context] { return run_apply(*options, context); }; });
+}
+
+}  // namespace wdelta::cmd

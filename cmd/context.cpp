@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "context.hpp"
+
+#include "base/error.hpp"
+#include "repo/commit_checkpoint.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <unistd.h>
+
+namespace wdelta::cmd {
+
+namespace {
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+}  // namespace
+
+const Engine& Context::engine() const {
+  const std::string from_environment = environment("WDELTA_ENGINE");
+  if (!engine_name.empty()) return engine_named(engine_name);
+  return engine_named(from_environment.empty() ? "auto" : from_environment);
+}
+
+bool Context::colored() const {
+  if (color != "auto") return color == "always";
+  return isatty(STDOUT_FILENO) != 0 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
+
+std::filesystem::path Context::state_directory() const {
+  if (const std::string own = environment("WDELTA_STATE_DIR"); !own.empty()) return own;
+  if (const std::string xdg = environment("XDG_STATE_HOME"); !xdg.empty()) return std::filesystem::path(xdg) / "wdelta";
+  const std::string home = environment("HOME");
+  if (home.empty())
+    throw Error(Fault::usage, "HOME", "is not set, so there is no place for state", "set WDELTA_STATE_DIR");
+  return std::filesystem::path(home) / ".local/state/wdelta";
+}
+
+OpenedCommit open_commit(const std::string& argument, Context& context) {
+  const Location location = parse_location(argument, context.default_repository);
+  auto repository = std::make_shared<const Repository>(Repository::open(location.repository));
+  Commit commit = repository->commit(repository->resolve(location.revision));
+  return {std::move(repository), std::move(commit)};
+}
+
+Checkpoint open_checkpoint(const std::string& argument, Context& context) {
+  std::error_code ignored;
+  const bool is_path = std::filesystem::exists(argument, ignored);
+  if (is_path || (argument.find('@') == std::string::npos && !has_scheme(argument))) return Checkpoint::open(argument);
+  OpenedCommit opened = open_commit(argument, context);
+  return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "engine/engine.hpp"
+#include "repo/repository.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace wdelta::cmd {
+
+/// What every command is given: the options that all have, the environment, and where work reports to.
+struct Context {
+  // Options of every command.
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  unsigned threads = 0;  // 0: all cores
+  std::string engine_name;
+  bool no_progress = false;
+  std::string color = "auto";
+
+  // From the environment.
+  std::string default_repository;  // WDELTA_REPO
+
+  // Made once the command line is read.
+  std::string command;
+  std::unique_ptr<Progress> progress;
+  std::stop_source stop;
+  /// What the command does; returns the exit status.
+  std::function<int()> run;
+
+  Execution execution() { return {threads, progress.get(), stop.get_token()}; }
+  const Engine& engine() const;
+  bool colored() const;
+  std::filesystem::path state_directory() const;  // WDELTA_STATE_DIR, else XDG
+};
+
+/// A command: one file in this folder, one row in commands.cpp.
+struct Command {
+  const char* name;
+  const char* summary;
+  void (*add)(CLI::App& app, Context& context);
+};
+
+std::span<const Command> commands();
+
+void add_diff(CLI::App& app, Context& context);
+void add_apply(CLI::App& app, Context& context);
+void add_push(CLI::App& app, Context& context);
+void add_pull(CLI::App& app, Context& context);
+void add_log(CLI::App& app, Context& context);
+void add_show(CLI::App& app, Context& context);
+void add_verify(CLI::App& app, Context& context);
+void add_tag(CLI::App& app, Context& context);
+void add_help(CLI::App& app, Context& context);
+
+/// A repository and the commit in it that the user named.
+struct OpenedCommit {
+  std::shared_ptr<const Repository> repository;
+  Commit commit;
+};
+OpenedCommit open_commit(const std::string& location, Context& context);
+/// A checkpoint argument: a path, or REPO@REV.
+Checkpoint open_checkpoint(const std::string& argument, Context& context);
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
+#include "context.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct LogArguments {
+  std::string location;
+  std::size_t count = SIZE_MAX;
+};
+
+// Branches and tags by the commit that they name.
+std::map<Digest, std::vector<std::string>> names_of_commits(const Repository& repository) {
+  std::map<Digest, std::vector<std::string>> names;
+  for (const auto& [name, ref] : list_refs(repository.store(), RefKind::branch)) names[*ref.commit].push_back(name);
+  for (const auto& [name, ref] : list_refs(repository.store(), RefKind::tag))
+    names[*ref.commit].push_back("tag: " + name);
+  return names;
+}
+
+void print_json(const CommitSummary& commit, const std::vector<std::string>& names) {
+  fmt::print("{}\n", Json({{"commit", commit.id.hex()},
+                           {"time", commit.time},
+                           {"step", commit.step ? Json(*commit.step) : Json(nullptr)},
+                           {"message", commit.title},
+                           {"names", names}})
+                         .dump());
+}
+
+int run_log(const LogArguments& arguments, Context& context) {
+  const Location location = parse_location(arguments.location, context.default_repository);
+  const Repository repository = Repository::open(location.repository);
+  const auto names = names_of_commits(repository);
+  const char* yellow = context.colored() ? "\033[33m" : "";
+  const char* plain = context.colored() ? "\033[0m" : "";
+  std::size_t printed = 0;
+  repository.walk(repository.resolve(location.revision), [&](const CommitSummary& commit) {
+    if (printed == arguments.count) return false;
+    context.execution().check_stop();
+    const auto found = names.find(commit.id);
+    const std::vector<std::string> own = found == names.end() ? std::vector<std::string>() : found->second;
+    if (context.json) {
+      print_json(commit, own);
+    } else {
+      const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
+      const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
+      fmt::print("{}{}{}  {}  {:<10}  {}{}\n", yellow, id, plain, commit.time, step,
+                 own.empty() ? "" : fmt::format("({}) ", fmt::join(own, ", ")), commit.title);
+    }
+    return ++printed < arguments.count;
+  });
+  return 0;
+}
+
+}  // namespace
+
+void add_log(CLI::App& app, Context& context) {
+  const auto arguments = std::make_shared<LogArguments>();
+  app.add_option("REPO[@REV]", arguments->location, "Where to begin (default revision: the tip of main)")->required();
+  app.add_option("-n,--max-count", arguments->count, "Print at most this many commits")->type_name("N");
+  app.callback([arguments, &context] { context.run = [arguments, &context] { return run_log(*arguments, context); }; });
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/blake3.hpp"
+#include "context.hpp"
+#include "exit_codes.hpp"
+#include "format.hpp"
+#include "terminal_progress.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <thread>
+#include <unistd.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+void add_common_options(CLI::App& app, Context& context) {
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.add_flag("--json", context.json, "Print one machine-readable document on stdout");
+  app.add_flag("-q,--quiet", context.quiet, "Print results and errors only");
+  app.add_flag("-v,--verbose", context.verbose, "Say more; twice for more still");
+  app.add_option("-j,--threads", context.threads, "Threads to work with (default: all cores)")
+      ->type_name("THREADS")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--engine", context.engine_name, "Engine: auto, avx512, avx2 or scalar (default: auto)")
+      ->type_name("NAME");
+  app.add_flag("--no-progress", context.no_progress, "Draw no progress on the terminal");
+  app.add_option("--color", context.color, "Colour: auto, always or never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+void print_version(const Context& context) {
+  fmt::print("wdelta {}\n", WDELTA_VERSION);
+  if (context.verbose == 0) return;
+  fmt::print("\nengines, best first:\n");
+  const Engine* chosen = &context.engine();
+  for (const Engine& engine : engines()) {
+    const char* state = !engine.usable()    ? "cannot be used: this processor lacks"
+                        : &engine == chosen ? "in use, needs"
+                                            : "can be used, needs";
+    fmt::print("  {:<8} {} {}\n", engine.name, state, engine.needs);
+  }
+  fmt::print("\nBLAKE3 kernels, fastest first:");
+  for (const Blake3Kernel* kernel : blake3_kernels()) fmt::print(" {}", blake3_kernel_name(*kernel));
+  fmt::print("\nthreads: {}\nstores: a directory (a plain path or file:///PATH)\n", context.threads);
+}
+
+// Signals are taken by one thread that does nothing else: a handler could not safely ask for a stop.
+std::atomic<int> received_signal = 0;
+
+void take_signals(std::stop_source stop) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals, stop]() mutable {
+    int number = 0;
+    while (sigwait(&signals, &number) != 0) {
+    }
+    received_signal = number;
+    stop.request_stop();
+  }).detach();
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int print_error(const Context& context, const Error& error) {
+  std::string line = "wdelta: ";
+  if (!context.command.empty()) line += context.command + ": ";
+  if (!error.object().empty()) line += error.object() + ": ";
+  fmt::print(stderr, "{}{}\n", line, error.what());
+  if (!error.hint().empty()) fmt::print(stderr, "hint: {}\n", error.hint());
+  if (error.fault() == Fault::interrupted && received_signal == SIGTERM) return 143;
+  return exit_code_of(error.fault());
+}
+
+// What was printed must have arrived: a full disk behind stdout is a failure like any other.
+int flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (errno != EPIPE) fmt::print(stderr, "wdelta: stdout: write: {}\n", std::generic_category().message(errno));
+  return code == 0 ? exit_code_of(Fault::local) : code;
+}
+
+int run(int argc, char** argv) {
+  Context context;
+  CLI::App app("wdelta: git for weights", "wdelta");
+  app.get_formatter()->column_width(28);
+  add_common_options(app, context);
+  bool version = false;
+  app.add_flag("--version", version, "Print the version; with -v, the engines and why each can be used here");
+  app.require_subcommand(0, 1);
+  app.footer("wdelta help COMMAND opens the manual of a command.");
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    add_common_options(*sub, context);
+    command.add(*sub, context);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "wdelta: {}\nhint: wdelta --help, or wdelta COMMAND --help\n", error.what());
+    return exit_code_of(Fault::usage);
+  }
+  if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
+  if (context.threads == 0) context.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (const char* repository = std::getenv("WDELTA_REPO")) context.default_repository = repository;
+  const bool draw = !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0;
+  context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
+                                                        context.quiet ? Notes::hidden : Notes::shown);
+  take_signals(context.stop);
+  try {
+    if (version) {
+      print_version(context);
+      return 0;
+    }
+    if (!context.run) {
+      fmt::print("{}", app.help());
+      return exit_code_of(Fault::usage);
+    }
+    return context.run();
+  } catch (const Error& error) {
+    context.progress.reset();
+    return print_error(context, error);
+  } catch (const std::bad_alloc&) {
+    return print_error(context, Error(Fault::local, "memory", "out of memory"));
+  } catch (const std::filesystem::filesystem_error& error) {
+    return print_error(context, system_error(error.code().value(), error.path1().string(), "file system"));
+  } catch (const std::exception& error) {
+    return print_error(context, Error(Fault::internal, "", error.what(), "this is a bug; please report it"));
+  }
+}
+
+}  // namespace
+}  // namespace wdelta::cmd
+
+int main(int argc, char** argv) { return wdelta::cmd::flushed(wdelta::cmd::run(argc, argv)); }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/pull.hpp"
+
+#include "base/json.hpp"
+#include "context.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct PullArguments {
+  std::string location;
+  std::string directory;
+  bool force = false;
+};
+
+int run_pull(const PullArguments& arguments, Context& context) {
+  const OpenedCommit opened = open_commit(arguments.location, context);
+  const PullReport report =
+      pull(*opened.repository, opened.commit, arguments.directory,
+           arguments.force ? LocalChanges::discard : LocalChanges::refuse, context.engine(), context.execution());
+  context.progress.reset();
+  if (context.json) {
+    fmt::print("{}\n", Json({{"commit", opened.commit.id.hex()},
+                             {"directory", arguments.directory},
+                             {"written", report.written_files},
+                             {"kept", report.kept_files},
+                             {"removed", report.removed_files},
+                             {"written_bytes", report.written_bytes},
+                             {"fetched_bytes", report.fetched_bytes},
+                             {"strays", report.strays}})
+                           .dump());
+  } else if (!context.quiet) {
+    fmt::print("{} is commit {}: {} files written ({}, {} fetched), {} kept, {} removed\n", arguments.directory,
+               opened.commit.id.hex().substr(0, 12), report.written_files, size_text(report.written_bytes),
+               size_text(report.fetched_bytes), report.kept_files, report.removed_files);
+    if (!report.strays.empty())
+      fmt::print(stderr, "not of the commit, left alone: {}\n", fmt::join(report.strays, ", "));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_pull(CLI::App& app, Context& context) {
+  const auto arguments = std::make_shared<PullArguments>();
+  app.add_option("REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")->required();
+  app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")->required();
+  app.add_flag("-f,--force", arguments->force, "Replace files that were changed locally");
+  app.callback(
+      [arguments, &context] { context.run = [arguments, &context] { return run_pull(*arguments, context); }; });
+}
+
+}  // namespace wdelta::cmd

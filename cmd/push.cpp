@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/push.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "context.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct PushArguments {
+  std::string checkpoint;
+  std::string repository;
+  std::string branch = k_main_branch;
+  std::string message;
+  std::optional<std::uint64_t> step;
+  std::string tag;
+  std::vector<std::string> meta;
+  std::string anchor = "auto";
+};
+
+std::string user_at_host() {
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  const passwd* user = getpwuid(geteuid());
+  return fmt::format("{}@{}", user != nullptr ? user->pw_name : std::to_string(geteuid()), host);
+}
+
+CommitDraft draft_of(const PushArguments& arguments) {
+  CommitDraft draft{arguments.message, user_at_host(), arguments.step, {}};
+  for (const std::string& pair : arguments.meta) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) throw Error(Fault::usage, pair, "is not of the form K=V");
+    draft.meta.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  return draft;
+}
+
+Json to_json(const PushReport& report) {
+  return {{"commit", report.id.hex()},
+          {"parent", report.parent ? Json(report.parent->hex()) : Json(nullptr)},
+          {"created", report.created},
+          {"files", report.file_count},
+          {"checkpoint_bytes", report.checkpoint_bytes},
+          {"stored_bytes", report.stored_bytes},
+          {"delta_bytes", report.delta_bytes},
+          {"elements", report.element_count},
+          {"changed", report.change_count},
+          {"compared_with_repository", report.compared_with_repository},
+          {"anchor_bytes", report.anchor_bytes}};
+}
+
+// The id goes to stdout, for scripts; everything else is for people and goes to stderr.
+void print_report(const PushReport& report) {
+  if (!report.created) {
+    fmt::print(stderr, "nothing to push: the tip is this checkpoint already\n");
+    return;
+  }
+  fmt::print(stderr, "{} files, {}; stored {} ({})", report.file_count, size_text(report.checkpoint_bytes),
+             size_text(report.stored_bytes), share_text(report.stored_bytes, report.checkpoint_bytes));
+  if (report.element_count > 0) {
+    fmt::print(stderr, "; {} of the weights changed", share_text(report.change_count, report.element_count));
+    if (report.change_count > 0 && report.delta_bytes > 0) {
+      fmt::print(stderr, ", {:.2f} bits a change",
+                 8.0 * static_cast<double>(report.delta_bytes) / static_cast<double>(report.change_count));
+    }
+  }
+  if (report.anchor_bytes > 0) fmt::print(stderr, "; anchor of {}", size_text(report.anchor_bytes));
+  fmt::print(stderr, "\n");
+}
+
+int run_push(const PushArguments& arguments, Context& context) {
+  const CommitDraft draft = draft_of(arguments);
+  PushOptions options;
+  options.branch = arguments.branch;
+  if (!arguments.tag.empty()) options.tag = arguments.tag;
+  options.anchor = arguments.anchor == "now"     ? AnchorChoice::now
+                   : arguments.anchor == "never" ? AnchorChoice::never
+                                                 : AnchorChoice::automatic;
+  options.state_directory = context.state_directory();
+  const Checkpoint checkpoint = open_checkpoint(arguments.checkpoint, context);
+  Repository repository = Repository::open_or_create(arguments.repository);
+  const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
+  context.progress.reset();
+  if (context.json) {
+    fmt::print("{}\n", to_json(report).dump());
+  } else {
+    fmt::print("{}\n", report.id.hex());
+    std::fflush(stdout);
+    if (!context.quiet) print_report(report);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_push(CLI::App& app, Context& context) {
+  const auto arguments = std::make_shared<PushArguments>();
+  app.add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint directory or a .safetensors file")->required();
+  app.add_option("REPO", arguments->repository, "The repository; it is made when there is none")->required();
+  app.add_option("-b,--branch", arguments->branch, "Branch to commit to (default: main)")->type_name("BRANCH");
+  app.add_option("-m,--message", arguments->message, "What to say of it")->type_name("MESSAGE");
+  app.add_option("--step", arguments->step, "Training step")->type_name("N");
+  app.add_option("--tag", arguments->tag, "Tag the commit")->type_name("T");
+  app.add_option("--meta", arguments->meta, "Keep a value under a key; may be repeated")
+      ->type_name("K=V")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--anchor", arguments->anchor, "Store the weights whole too: auto, never or now")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "never", "now"}));
+  app.callback(
+      [arguments, &context] { context.run = [arguments, &context] { return run_push(*arguments, context); }; });
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
+#include "context.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+// How a file would be fetched by someone who has nothing.
+struct Way {
+  std::string words;
+  std::uint64_t bytes = 0;
+};
+
+Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
+  const Digest& digest = file.identity.digest;
+  if (file.content) return {"in the manifest", 0};
+  if (!recipes.can_make(digest)) return {"no recipe any more", 0};
+  const std::uint64_t chain = recipes.chain_length(digest);
+  if (chain == 0) return {"whole", recipes.cost(digest)};
+  return {fmt::format("anchor and {} delta{}", chain, chain == 1 ? "" : "s"), recipes.cost(digest)};
+}
+
+Json to_json(const Commit& commit, const RecipeGraph& recipes) {
+  const Manifest& manifest = commit.manifest;
+  Json meta = Json::object();
+  for (const auto& [key, value] : manifest.meta) meta[key] = value;
+  Json files = Json::array();
+  for (const ManifestFile& file : manifest.files) {
+    const Way way = way_to(file, recipes);
+    Json json = wdelta::to_json(file.identity);
+    json["executable"] = file.executable;
+    json["fetch"] = way.words;
+    json["fetch_bytes"] = way.bytes;
+    files.push_back(std::move(json));
+  }
+  return {{"commit", commit.id.hex()},
+          {"parent", manifest.parent ? Json(manifest.parent->hex()) : Json(nullptr)},
+          {"time", manifest.time},
+          {"author", manifest.author},
+          {"message", manifest.message},
+          {"step", manifest.step ? Json(*manifest.step) : Json(nullptr)},
+          {"meta", meta},
+          {"size", manifest.size_bytes()},
+          {"files", files}};
+}
+
+void print_commit(const Commit& commit, const RecipeGraph& recipes, const Context& context) {
+  const Manifest& manifest = commit.manifest;
+  fmt::print("commit  {}\n", commit.id.hex());
+  if (manifest.parent) fmt::print("parent  {}\n", manifest.parent->hex());
+  fmt::print("time    {}\nauthor  {}\n", manifest.time, manifest.author);
+  if (manifest.step) fmt::print("step    {}\n", *manifest.step);
+  for (const auto& [key, value] : manifest.meta) fmt::print("meta    {}={}\n", key, value);
+  if (!manifest.message.empty()) fmt::print("\n    {}\n", manifest.message);
+  fmt::print("\n");
+  using enum Table::Align;
+  Table table({{"file", left}, {"size", right}, {"digest", left}, {"fetched as", left}, {"bytes", right}});
+  std::uint64_t total = 0;
+  for (const ManifestFile& file : manifest.files) {
+    const Way way = way_to(file, recipes);
+    const std::string digest = file.identity.digest.hex();
+    table.add({file.identity.path, size_text(file.identity.size_bytes),
+               context.verbose > 0 ? digest : digest.substr(0, 16), way.words, size_text(way.bytes)});
+    total += way.bytes;
+  }
+  fmt::print("{}{} files, {}; {} to fetch from nothing\n", table.text(), manifest.files.size(),
+             size_text(manifest.size_bytes()), size_text(total));
+}
+
+int run_show(const std::string& location, Context& context) {
+  const OpenedCommit opened = open_commit(location, context);
+  const RecipeGraph recipes = opened.repository->recipes(opened.commit);
+  if (context.json) {
+    fmt::print("{}\n", to_json(opened.commit, recipes).dump());
+  } else {
+    print_commit(opened.commit, recipes, context);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Context& context) {
+  const auto location = std::make_shared<std::string>();
+  app.add_option("REPO[@REV]", *location, "The commit (default revision: the tip of main)")->required();
+  app.callback([location, &context] { context.run = [location, &context] { return run_show(*location, context); }; });
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/verify.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "context.hpp"
+#include "exit_codes.hpp"
+#include "format.hpp"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct VerifyArguments {
+  std::string subject;
+  std::string location;
+};
+
+// What is verified, and what it means when something is found.
+struct Outcome {
+  VerifyReport report;
+  std::string subject;
+  Fault fault_when_found = Fault::corrupt;
+};
+
+Outcome verify(const VerifyArguments& arguments, Context& context) {
+  const Execution execution = context.execution();
+  if (!arguments.location.empty()) {
+    const OpenedCommit opened = open_commit(arguments.location, context);
+    return {verify_directory(*opened.repository, opened.commit, arguments.subject, context.engine(), execution),
+            fmt::format("{} is commit {}", arguments.subject, opened.commit.id.hex()), Fault::verification};
+  }
+  std::error_code ignored;
+  if (fs::is_regular_file(arguments.subject, ignored) || is_delta_directory(arguments.subject)) {
+    return {verify_delta(arguments.subject, execution), fmt::format("{} is whole", arguments.subject)};
+  }
+  const Location location = parse_location(arguments.subject, context.default_repository);
+  if (location.revision.empty()) {
+    return {verify_repository(Repository::open(location.repository), execution),
+            fmt::format("{} is whole", arguments.subject)};
+  }
+  const OpenedCommit opened = open_commit(arguments.subject, context);
+  return {verify_commit(*opened.repository, opened.commit, context.engine(), execution),
+          fmt::format("{} rebuilds bit for bit", opened.commit.id.hex())};
+}
+
+int run_verify(const VerifyArguments& arguments, Context& context) {
+  const Outcome outcome = verify(arguments, context);
+  context.progress.reset();
+  const VerifyReport& report = outcome.report;
+  if (context.json) {
+    Json findings = Json::array();
+    for (const Finding& finding : report.findings) {
+      findings.push_back({{"object", finding.object}, {"what", finding.what}, {"tensors", finding.tensors}});
+    }
+    fmt::print("{}\n", Json({{"ok", report.findings.empty()},
+                             {"checked", report.checked},
+                             {"checked_bytes", report.checked_bytes},
+                             {"findings", findings}})
+                           .dump());
+  } else {
+    for (const Finding& finding : report.findings) {
+      fmt::print("{}: {}\n", finding.object, finding.what);
+      if (!finding.tensors.empty()) fmt::print("  tensors that differ: {}\n", fmt::join(finding.tensors, ", "));
+    }
+  }
+  if (!report.findings.empty()) {
+    std::fflush(stdout);
+    throw Error(outcome.fault_when_found, arguments.subject,
+                fmt::format("{} of {} {} wrong: {}", report.findings.size(), report.checked,
+                            report.findings.size() == 1 ? "is" : "are", report.findings.front().object));
+  }
+  if (!context.json && !context.quiet)
+    fmt::print("ok: {} ({} checked, {})\n", outcome.subject, report.checked, size_text(report.checked_bytes));
+  return 0;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Context& context) {
+  const auto arguments = std::make_shared<VerifyArguments>();
+  app.add_option("WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
+      ->required();
+  app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be");
+  app.callback(
+      [arguments, &context] { context.run = [arguments, &context] { return run_verify(*arguments, context); }; });
+}
+
+}  // namespace wdelta::cmd
