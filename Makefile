@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. `make help` lists the words.
+
+BUILD    ?= build
+JOBS     ?= $(shell nproc)
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+SIZE     ?= 1G
+FUZZ_SECONDS ?= 60
+
+CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+
+.PHONY: all deps demo test check bench asan tsan fuzz coverage install clean help
+
+all: deps ## build the program: build/wdelta
+	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
+	@cmake --build $(BUILD) -j $(JOBS)
+
+deps: ## install what the system lacks (Debian, Ubuntu; root or sudo)
+	@tests/setup.sh packages
+
+demo: all ## the main job, on checkpoints made for it: push, log, pull, roll back, prove
+	@tests/demo.sh $(BUILD)
+
+test: all ## all tests
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+check: all ## format, layers, kernels, manual, unit tests: under a minute
+	@tests/setup.sh format
+	@python3 tests/check_layers.py lib
+	@tests/check_kernels.sh $(BUILD)
+	@python3 tests/check_manual.py $(BUILD)/wdelta man
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L unit
+
+bench: all ## kernels, BLAKE3, codec, and diff and apply against their peers (SIZE=1G)
+	@tests/setup.sh packages xdelta3 b3sum
+	@python3 tests/bench/bench.py $(BUILD) $(SIZE)
+
+asan: deps ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tests/setup.sh configure build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=address,undefined
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure -j $(JOBS)
+
+tsan: deps ## all tests under ThreadSanitizer
+	@tests/setup.sh configure build-tsan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=thread
+	@cmake --build build-tsan -j $(JOBS)
+	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS)
+
+fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
+	@tests/setup.sh packages clang libclang-rt-14-dev
+	@tests/setup.sh configure build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DWDELTA_FUZZ=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=address,undefined
+	@cmake --build build-fuzz -j $(JOBS)
+	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
+
+coverage: deps ## line coverage of the tests, in build-coverage/coverage.txt
+	@tests/setup.sh packages gcovr
+	@tests/setup.sh configure build-coverage -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=--coverage
+	@cmake --build build-coverage -j $(JOBS)
+	@ctest --test-dir build-coverage --output-on-failure -j $(JOBS)
+	@gcovr --filter lib/ --filter cmd/ build-coverage -o build-coverage/coverage.txt && tail -n 3 build-coverage/coverage.txt
+
+install: all ## install the program and its manual (PREFIX, DESTDIR)
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+clean: ## remove all build folders
+	@rm -rf build build-asan build-tsan build-fuzz build-coverage
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What the Makefile needs of the machine.
+#   setup.sh packages [MORE...]         install what is lacking to build and test, and MORE
+#   setup.sh configure FOLDER OPTION... run CMake, quietly unless it fails
+#   setup.sh format                     check that clang-format would change nothing
+set -eu
+
+packages() {
+  # What a program of the tests can do without is left to the tests: they skip by name.
+  wanted="build-essential cmake ninja-build pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev \
+doctest-dev libbenchmark-dev python3 zstd b3sum mandoc clang-format qemu-user-static $*"
+  command -v dpkg-query >/dev/null || { echo "setup: no dpkg here: install by hand: $wanted"; return; }
+  missing=""
+  for package in $wanted; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  echo "installing:$missing"
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo"
+  export DEBIAN_FRONTEND=noninteractive
+  # shellcheck disable=SC2086
+  { $sudo apt-get update -q && $sudo apt-get install -q -y --no-install-recommends $missing; } >/tmp/wdelta-setup.$$ 2>&1 || {
+    cat /tmp/wdelta-setup.$$
+    echo "setup: could not install:$missing"
+    exit 1
+  }
+  rm -f /tmp/wdelta-setup.$$
+}
+
+configure() {
+  folder=$1
+  shift
+  log=$(mktemp)
+  cmake -S . -B "$folder" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
+  rm -f "$log"
+}
+
+format() {
+  git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
+  echo "format: ok"
+}
+
+task=$1
+shift
+"$task" "$@"
