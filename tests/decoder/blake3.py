@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BLAKE3 (hash mode, 32 bytes of output) in plain Python.
+
+Many chunks are hashed at once: the same 32-bit word of every chunk lies in one large integer, one chunk per 64-bit
+lane, so that one addition or XOR of Python serves all of them. The upper half of a lane takes the carries.
+"""
+
+import shutil
+import subprocess
+from array import array
+from functools import lru_cache
+
+_IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+_PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+_MIXES = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+          (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+_CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
+_CHUNK, _BLOCK = 1024, 64
+# Wider integers leave the processor's cache, narrower ones spend the time on Python's own overhead.
+_LANES = 1024
+
+# The rule for which implementation hashes: from this size on the b3sum command where the system has it, else and below
+# this module. test_vectors in decoder_test.py hold this module to the official vectors.
+_B3SUM_FROM = 1 << 20
+
+
+@lru_cache(maxsize=64)
+def _ones(lanes):
+    return int.from_bytes(b"\1\0\0\0\0\0\0\0" * lanes, "little")
+
+
+def _compress(chain, words, counters, length, flags, lanes):
+    """One compression in each lane; chain, words and counters are packed, length and flags hold for all lanes."""
+    ones = _ones(lanes)
+    mask = ones * 0xFFFFFFFF
+    v = list(chain) + [word * ones for word in _IV[:4]]
+    v += [counters & mask, (counters >> 32) & mask, length * ones, flags * ones]
+    m = words
+    for round_number in range(7):
+        if round_number:
+            m = [m[i] for i in _PERMUTATION]
+        for mix, (a, b, c, d) in enumerate(_MIXES):
+            va, vb, vc, vd = v[a], v[b], v[c], v[d]
+            va = (va + vb + m[2 * mix]) & mask
+            vd ^= va
+            vd = (vd >> 16 | vd << 16) & mask
+            vc = (vc + vd) & mask
+            vb ^= vc
+            vb = (vb >> 12 | vb << 20) & mask
+            va = (va + vb + m[2 * mix + 1]) & mask
+            vd ^= va
+            vd = (vd >> 8 | vd << 24) & mask
+            vc = (vc + vd) & mask
+            vb ^= vc
+            v[a], v[b], v[c], v[d] = va, (vb >> 7 | vb << 25) & mask, vc, vd
+    return [v[i] ^ v[i + 8] for i in range(8)]
+
+
+def _little_words(piece):
+    words = array("I", piece)
+    if array("H", b"\1\0")[0] != 1:
+        words.byteswap()
+    return words
+
+
+def _pack(words):
+    """One 32-bit word per lane."""
+    packed = array("Q", words)
+    if array("H", b"\1\0")[0] != 1:
+        packed.byteswap()
+    return int.from_bytes(packed.tobytes(), "little")
+
+
+def _unpack(packed, lanes):
+    raw = packed.to_bytes(8 * lanes, "little")
+    return [int.from_bytes(raw[8 * i:8 * i + 4], "little") for i in range(lanes)]
+
+
+def _start(lanes):
+    return [word * _ones(lanes) for word in _IV]
+
+
+def _full_chunks(piece, first):
+    """The chaining values (8-tuples) of piece, which is whole chunks; first is the number of its first chunk."""
+    lanes = len(piece) // _CHUNK
+    words = _little_words(piece)
+    counters = _pack(range(first, first + lanes))
+    chain = _start(lanes)
+    for block in range(16):
+        flags = (_CHUNK_START if block == 0 else 0) | (_CHUNK_END if block == 15 else 0)
+        chain = _compress(chain, [_pack(words[block * 16 + i::256]) for i in range(16)], counters, _BLOCK, flags, lanes)
+    return list(zip(*(_unpack(word, lanes) for word in chain)))
+
+
+def _last_chunk(piece, number, root):
+    """The chaining value of one chunk of any length up to 1,024."""
+    chain = _start(1)
+    count = max(1, -(-len(piece) // _BLOCK))
+    for block in range(count):
+        part = piece[block * _BLOCK:(block + 1) * _BLOCK]
+        flags = _CHUNK_START if block == 0 else 0
+        if block == count - 1:
+            flags |= _CHUNK_END | (_ROOT if root else 0)
+        chain = _compress(chain, list(_little_words(part.ljust(_BLOCK, b"\0"))), number, len(part), flags, 1)
+    return tuple(chain)
+
+
+def _parents(children, root):
+    """The level above children; one without a neighbour climbs as it is, which gives BLAKE3's left-heavy tree."""
+    above = []
+    pairs = len(children) // 2
+    for begin in range(0, pairs, _LANES):
+        lanes = min(_LANES, pairs - begin)
+        left = children[2 * begin:2 * (begin + lanes):2]
+        right = children[2 * begin + 1:2 * (begin + lanes):2]
+        words = [_pack([child[i] for child in side]) for side in (left, right) for i in range(8)]
+        chain = _compress(_start(lanes), words, 0, _BLOCK, _PARENT | (_ROOT if root else 0), lanes)
+        above += zip(*(_unpack(word, lanes) for word in chain))
+    return above + children[2 * pairs:]
+
+
+def plain_blake3(content):
+    """The digest by this module alone, as 64 hexadecimal digits."""
+    content = bytes(content)
+    if len(content) <= _CHUNK:
+        level = [_last_chunk(content, 0, True)]
+    else:
+        whole = (len(content) - 1) // _CHUNK
+        level = []
+        for first in range(0, whole, _LANES):
+            end = min(whole, first + _LANES)
+            level += _full_chunks(content[first * _CHUNK:end * _CHUNK], first)
+        level.append(_last_chunk(content[whole * _CHUNK:], whole, False))
+        while len(level) > 1:
+            level = _parents(level, len(level) == 2)
+    return b"".join(word.to_bytes(4, "little") for word in level[0]).hex()
+
+
+def blake3(content):
+    """The digest of content as 64 lower-case hexadecimal digits."""
+    if len(content) >= _B3SUM_FROM and shutil.which("b3sum"):
+        done = subprocess.run(["b3sum", "--no-names"], input=content, stdout=subprocess.PIPE, check=True)
+        return done.stdout.decode("ascii").strip()
+    return plain_blake3(content)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deltas whose digests hold and that break one rule of the page each: every decoder refuses them."""
+
+import json
+
+from elements import BITS, width_of
+from make_delta import DENSE, container, encode_block, make_delta, raw_frame, reseal, varint
+from random_checkpoint import write_safetensors
+
+NAME = "m.safetensors"
+
+
+def one(dtype, content, name="w"):
+    """A file of one tensor."""
+    return write_safetensors([(name, dtype, [len(content) * 8 // BITS[dtype]], content)])
+
+
+def _taken_apart(delta):
+    """Entries and metadata of a delta, as container takes them."""
+    start = 8 + int.from_bytes(delta[:8], "little")
+    header = json.loads(delta[8:start])
+    metadata = header.pop("__metadata__")
+    entries = [(name, delta[start + value["data_offsets"][0]:start + value["data_offsets"][1]])
+               for name, value in header.items()]
+    return entries, {key: value for key, value in metadata.items() if key not in ("payload", "digest")}
+
+
+def _still(coded, elements=10, dtype="BF16", index=None):
+    """A base and a delta that claims to change nothing in it, with coded as the only block of its only tensor, so that
+    the result's digest refuses nothing that the rules let through."""
+    base = one(dtype, bytes(elements * width_of(dtype)))
+    _, metadata = _taken_apart(make_delta([(NAME, base)], base))
+    index = b"\1\1" + varint(len(coded)) if index is None else index
+    return base, container([("w", coded), ("i", index)], {**metadata, "index": "i"})
+
+
+def harmless():
+    """Bases, deltas and results that look odd and break no rule."""
+    made = []
+    for coded in (encode_block(DENSE, bytes(20), bytes(20), 2, True), b"\x13" + bytes(20),
+                  b"\2" + raw_frame(bytes(20))):
+        base, delta = _still(coded)
+        made.append((base, delta, base))
+    base, result = one("I16", bytes(20)), one("I16", bytes(range(20)))
+    made.append((base, make_delta([(NAME, base)], result, extra={"note": "unknown keys are ignored"}), result))
+    made.append((base, make_delta([(NAME, base)], result, sources={"w": [0, "w"]}), result))
+    made.append((base, make_delta([(NAME, base)], base, with_header=True), base))
+    return made
+
+
+def broken_blocks():
+    """A list of what is wrong, a part of this decoder's message, base and delta."""
+    rows = (
+        ("mode 0", "mode", b"\x10" + bytes(20)),
+        ("mode 4", "mode", b"\x14" + bytes(20)),
+        ("bit 5 of the mode", "unknown bits", b"\x32" + bytes(20)),
+        ("no changes", "0 changes", b"\x11\0"),
+        ("more changes than elements", "11 changes", b"\x11\x0b" + bytes(22)),
+        ("a long varint", "longer than needed", b"\x11\x81\0\0\0"),
+        ("a cut varint", "cut", b"\x11\x80"),
+        ("a change behind the end", "behind the end", b"\x11\1\x0a\0"),
+        ("changes behind the end", "behind the end", b"\x11\2\5\4\0\0"),
+        ("a short stream", "streams", b"\x11\2\0\0\0"),
+        ("a long stream", "streams", b"\x11\2\0\0\0\1\0"),
+        ("no gap where one is due", "streams", b"\x11\1\xff\0"),
+        ("a step of too many bits", "more than 16 bits", b"\x11\1\0\xff\0\xff"),
+        ("short elements", "streams", b"\x13" + bytes(19)),
+        ("long planes", "streams", b"\x12" + bytes(21)),
+        ("no frame", "no zstd frame", b"\2" + bytes(20)),
+        ("a frame and more", "bytes follow", b"\2" + raw_frame(bytes(20)) + b"\0"),
+        ("two frames", "bytes follow", b"\2" + raw_frame(bytes(10)) * 2),
+        ("a frame too large", "streams", b"\2" + raw_frame(bytes(21))),
+        ("a frame without content size", "content size", b"\2\x28\xb5\x2f\xfd\0\x58\xa1\0\0" + bytes(20)),
+        ("a frame shorter than its size", "zstd", b"\3" + raw_frame(bytes(20))[:-4] + b"\x9b\0\0\0"),
+    )
+    made = [(what, reason, *_still(coded)) for what, reason, coded in rows]
+    made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
+    still = b"\x13" + bytes(20)
+    for what, reason, index in (
+            ("another encoding", "encoding", b"\2\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
+            ("two blocks", "2 blocks", b"\1\2\x15\0"), ("a block too long", "longer", b"\1\1\x16"),
+            ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),
+            ("an empty index", "cut", b""), ("bytes behind the index", "behind the index", b"\1\1\x15\0")):
+        made.append((what, reason, *_still(still, index=index)))
+    made.append(("a byte behind the blocks", "shorter", *_still(still + b"\0", index=b"\1\1\x15")))
+    return made
+
+
+def broken_metadata(base, result):
+    """Like broken_blocks; result has another header than base and a tensor b of another shape."""
+    entries, metadata = _taken_apart(make_delta([(NAME, base)], result))
+    rows = [("format", "x"), ("version", "2"), ("base", "[]"), ("base", "{}"), ("base", "["), ("index", "none"),
+            ("result", "[]"), ("header", "a"), ("sources", '{"b":[1,"b"]}'), ("sources", '{"b":null,"c":null}'),
+            ("sources", "[]"), ("sources", '{"b":[0,"b"]}'), ("sources", '{"b":[0,"none"]}'), ("sources", '{"b":0}')]
+    made = [(f"{key} is {value}", "", base, container(entries, {**metadata, key: value})) for key, value in rows]
+    for key in metadata:
+        if key not in ("elements", "changed"):
+            without = {other: metadata[other] for other in metadata if other != key}
+            made.append((f"no {key}", "", base, container(entries, without)))
+    made.append(("an entry for no tensor", "no such tensor", base, container([("c", b"")] + entries, metadata)))
+    # Made longer until there is padding.
+    whole = container(entries, metadata)
+    while whole[7 + int.from_bytes(whole[:8], "little")] != ord(" "):
+        metadata["what"] = metadata.get("what", "") + "."
+        whole = container(entries, metadata)
+    start = 8 + int.from_bytes(whole[:8], "little")
+    made.append(("a zero byte behind the JSON", "not JSON", base,
+                 reseal(whole[:start - 1] + b"\0" + whole[start:], whole)))
+    # The part of b in the index is its end: the encoding, one block, a length of one byte.
+    index = dict(entries)[metadata["index"]][:-3]
+    left = [(name, index if name == metadata["index"] else entry) for name, entry in entries if name != "b"]
+    made.append(("a tensor afresh without an entry", "neither source nor entry", base, container(left, metadata)))
+    return made

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Laws of the plain Python decoder, held against hand-made deltas: no binary is needed."""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+from blake3 import blake3, plain_blake3
+from broken import broken_blocks, broken_metadata, harmless, one
+from delta import Delta
+from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
+from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
+from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
+from refusal import Refused
+from wdelta_decode import decode
+
+SEED = int(os.environ.get("WDELTA_SEED", "20260301"))
+VECTORS = Path(__file__).parents[2] / "testdata" / "blake3" / "test_vectors.json"
+MODES = (SPARSE, DENSE, WHOLE)
+
+
+def small_pair(rng):
+    """A pair with a change in each of sparse places, a new header and a tensor afresh, and its delta below 2 KB."""
+    old = random_tensor(rng, "BF16", [300])
+    tensors = [("a", "BF16", [300], old), ("b", "I8", [16], bytes(range(16)))]
+    base = write_safetensors(tensors)
+    next_tensors = [("a", "BF16", [300], perturbed(rng, old, "BF16", 0.05)), ("b", "I8", [4, 4], bytes(range(1, 17)))]
+    result = write_safetensors(next_tensors, {"step": "2"})
+    delta = make_delta([("m.safetensors", base)], result, framed=True)
+    return base, result, delta
+
+
+class Blake3(unittest.TestCase):
+    def test_vectors(self):
+        for case in json.loads(VECTORS.read_text())["cases"]:
+            content = bytes(i % 251 for i in range(case["input_len"]))
+            self.assertEqual(plain_blake3(content), case["hash"][:64], case["input_len"])
+
+    def test_both_ways_agree_where_the_rule_changes(self):
+        content = random.Random(SEED).randbytes((1 << 20) + 1)
+        for length in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1):
+            self.assertEqual(blake3(content[:length]), plain_blake3(content[:length]))
+
+
+class Steps(unittest.TestCase):
+    def test_the_page_s_examples(self):
+        self.assertEqual(steps_between([5] * 4, [5, 4, 6, 3], 2, False), [0, 1, 2, 3])
+        # Minus zero is next below zero, the smallest negative number next below that.
+        self.assertEqual(steps_between([0, 0, 0x8000], [0x8000, 0x8001, 1], 2, True), [1, 3, 4])
+
+    def test_all_steps_between_all_bytes_lead_back(self):
+        for floating in (False, True):
+            for old in range(256):
+                steps = steps_between([old] * 256, range(256), 1, floating)
+                self.assertEqual(sorted(steps), list(range(256)))
+                self.assertEqual([stepped(old, step, 8, floating) for step in steps], list(range(256)))
+
+
+class RoundTrips(unittest.TestCase):
+    def setUp(self):
+        self.rng = random.Random(SEED)
+
+    def check(self, base, result, **choices):
+        bases = [("m.safetensors", base)]
+        delta = Delta(make_delta(bases, result, **choices))
+        made = delta.apply([base])
+        self.assertEqual(made.content, result)
+        self.assertEqual(str(made.elements), delta.metadata["elements"])
+        self.assertEqual(str(made.changed), delta.metadata["changed"])
+
+    def test_every_dtype_mode_and_density(self):
+        for dtype in BITS:
+            old = random_tensor(self.rng, dtype, [600])
+            for density in (0.0, 0.02, 0.4, 1.0):
+                new = perturbed(self.rng, old, dtype, density)
+                for mode in MODES:
+                    for framed in (False, True):
+                        with self.subTest(dtype=dtype, density=density, mode=mode, framed=framed):
+                            self.check(one(dtype, old), one(dtype, new), mode=mode, framed=framed)
+
+    def test_extreme_steps(self):
+        for dtype in BITS:
+            width = width_of(dtype)
+            bits = 8 * width
+            top = (1 << bits) - 1
+            steps = [s for s in (1, 2, 253, 254, 255, 256, 257, 258, 65535, 65536, top - 1, top) if s <= top]
+            starts = (0, 1, 1 << (bits - 1), (1 << (bits - 1)) + 1, (1 << (bits - 1)) - 1, top)
+            pairs = [(start, stepped(start, step, bits, dtype in FLOATING)) for start in starts for step in steps]
+            old, new = zip(*pairs)
+            self.assertEqual(steps_between(old, new, width, dtype in FLOATING), steps * len(starts))
+            pad = [0] * 6
+            base, result = (one(dtype, bytes_of(list(side) + pad, width)) for side in (old, new))
+            for mode in MODES:
+                with self.subTest(dtype=dtype, mode=mode):
+                    self.check(base, result, mode=mode)
+
+    def test_gaps(self):
+        for gaps in ([254], [255], [256], [BLOCK_ELEMENTS - 1], [0, 254, 255, 256, 0, 255, 1000], [255, 65279]):
+            old = bytearray(BLOCK_ELEMENTS + 5)
+            new, place = bytearray(old), -1
+            for gap in gaps:
+                place += gap + 1
+                new[place] = 7
+            new[-1] = 1
+            with self.subTest(gaps=gaps):
+                self.check(one("U8", bytes(old)), one("U8", bytes(new)))
+
+    def test_blocks_of_all_modes_in_one_tensor(self):
+        old = self.rng.randbytes(2 * (4 * BLOCK_ELEMENTS + 77))
+        new = bytearray(old)
+        for at in range(2, len(new), 4001):
+            new[at] ^= 3
+        new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
+        self.check(one("BF16", old), one("BF16", bytes(new)), framed=True,
+                   mode_of=lambda name, block: MODES[block % 3])
+
+    def test_sources_in_other_files_and_afresh(self):
+        rows = [random_tensor(self.rng, "F32", [40]) for _ in range(3)]
+        first = write_safetensors([("a", "F32", [40], rows[0]), ("gone", "F32", [40], rows[1])])
+        second = write_safetensors([("x", "F32", [40], rows[2]), ("empty", "F32", [0], b"")])
+        result = write_safetensors([
+            ("a", "F32", [40], rows[0]), ("moved", "F32", [40], rows[2]), ("empty", "F32", [0], b""),
+            ("nudged", "F32", [40], perturbed(self.rng, rows[1], "F32", 0.3)),
+            ("new", "F32", [2, 20], rows[1]), ("zero", "I64", [9], bytes(72)), ("none", "BF16", [3, 0], b"")],
+            {"format": "pt"}, padding=13)
+        bases = [("1.safetensors", first), ("2.safetensors", second)]
+        sources = {"moved": [1, "x"], "empty": [1, "empty"], "nudged": [0, "gone"]}
+        for mode in MODES:
+            delta = Delta(make_delta(bases, result, mode=mode, sources=sources))
+            self.assertEqual(set(delta.entries), {"nudged", "new", "zero", "none"})
+            self.assertEqual(delta.apply([first, second]).content, result)
+
+    def test_no_base_at_all(self):
+        result = one("F16", random_tensor(self.rng, "F16", [100]))
+        self.assertEqual(Delta(make_delta([], result)).apply([]).content, result)
+
+    def test_names_that_clash_with_the_entries_of_the_format(self):
+        old = write_safetensors([(name, "U8", [4], bytes(4)) for name in ("index", "header", "index_")])
+        new = write_safetensors([(name, "U8", [4], b"\0\1\2\3") for name in ("index", "header", "index_")], {"a": "b"})
+        self.check(old, new)
+
+    def test_chains_and_directories(self):
+        with tempfile.TemporaryDirectory() as root:
+            root = Path(root)
+            files = [one("BF16", self.rng.randbytes(64)) for _ in range(3)]
+            Path(root, "base").write_bytes(files[0])
+            for number in (1, 2):
+                Path(root, f"d{number}").write_bytes(make_delta([("base", files[number - 1])], files[number]))
+            decode(root / "base", [root / "d1", root / "d2"], root / "out")
+            self.assertEqual((root / "out").read_bytes(), files[2])
+
+            old, new = root / "old", root / "delta"
+            (old / "sub").mkdir(parents=True)
+            (old / "m.safetensors").write_bytes(files[0])
+            (old / "sub" / "ü x.txt").write_bytes(b"same")
+            (new / "files").mkdir(parents=True)
+            (new / "files" / "m.safetensors").write_bytes(make_delta([("m.safetensors", files[0])], files[1]))
+            (new / "files" / "run.sh").write_bytes(b"new")
+            described = [("m.safetensors", files[1], "delta"), ("sub/ü x.txt", b"same", "same"),
+                         ("run.sh", b"new", "file")]
+            (new / "wdelta.json").write_bytes(make_listing(
+                [{"path": path, "size": len(content), "digest": blake3(content), "executable": path == "run.sh",
+                  "as": how} for path, content, how in described], ["gone"]))
+            decode(old, [new], root / "made")
+            for path, content, _ in described:
+                self.assertEqual((root / "made" / path).read_bytes(), content)
+                self.assertEqual(os.access(root / "made" / path, os.X_OK), path == "run.sh")
+            listing = (new / "wdelta.json").read_bytes()
+            for at in range(len(listing)):
+                (new / "wdelta.json").write_bytes(listing[:at] + bytes([listing[at] ^ 1]) + listing[at + 1:])
+                with self.assertRaises(Refused):
+                    decode(old, [new], root / "refused")
+                self.assertFalse((root / "refused").exists())
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        self.rng = random.Random(SEED)
+        self.base, self.result, self.delta = small_pair(self.rng)
+
+    def refused(self, delta, base=None):
+        with self.assertRaises(Refused):
+            Delta(delta).apply([self.base if base is None else base])
+
+    def test_every_flipped_byte(self):
+        self.assertEqual(Delta(self.delta).apply([self.base]).content, self.result)
+        for at, byte in enumerate(self.delta):
+            for flip in (1, 0xFF):
+                self.refused(self.delta[:at] + bytes([byte ^ flip]) + self.delta[at + 1:])
+
+    def test_every_cut_and_a_byte_more(self):
+        for length in range(len(self.delta)):
+            self.refused(self.delta[:length])
+        self.refused(self.delta + b"\0")
+
+    def test_a_wrong_base(self):
+        self.refused(self.delta, self.base[:-1] + b"\xEE")
+        self.refused(self.delta, self.base + b"\0")
+        self.refused(self.delta, b"")
+
+    def test_alterations_under_good_digests_are_refused_or_harmless(self):
+        for at, byte in enumerate(self.delta):
+            for flip in (1, 0x80, 0xFF):
+                altered = reseal(self.delta[:at] + bytes([byte ^ flip]) + self.delta[at + 1:], self.delta)
+                try:
+                    self.assertEqual(Delta(altered).apply([self.base]).content, self.result)
+                except Refused:
+                    pass
+
+    def test_broken_rules_under_good_digests(self):
+        for base, delta, made in harmless():
+            self.assertEqual(Delta(delta).apply([base]).content, made)
+        for what, reason, base, delta in broken_blocks() + broken_metadata(self.base, self.result):
+            with self.subTest(what), self.assertRaisesRegex(Refused, reason):
+                Delta(delta).apply([base])
+
+
+if __name__ == "__main__":
+    print("seed", SEED)
+    unittest.main()

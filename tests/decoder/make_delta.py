@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tiny encoder of deltas by wdelta-delta(5), for tests only: it makes what it is told to make, small or not."""
+
+import json
+
+from blake3 import blake3
+from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
+
+SPARSE, DENSE, WHOLE = 1, 2, 3
+_ZEROS = "0" * 64
+
+
+def varint(number):
+    coded = bytearray()
+    while number > 127:
+        coded.append(number & 127 | 128)
+        number >>= 7
+    return bytes(coded + bytes([number]))
+
+
+def raw_frame(content):
+    """A zstd frame that holds content uncompressed, or as a run where it is one byte over and over."""
+    frame = bytearray(b"\x28\xb5\x2f\xfd" + bytes([0xA0]) + len(content).to_bytes(4, "little"))
+    for begin in range(0, max(1, len(content)), 1 << 17):
+        piece = content[begin:begin + (1 << 17)]
+        run = len(piece) > 1 and len(set(piece)) == 1
+        last = begin + (1 << 17) >= len(content)
+        frame += (last | run << 1 | len(piece) << 3).to_bytes(3, "little")
+        frame += piece[:1] if run else piece
+    return bytes(frame)
+
+
+def steps_between(base, result, width, floating):
+    """The step of each element; base and result are lists of elements as bits."""
+    bits = 8 * width
+    steps = []
+    for old, new in zip(base, result):
+        signed = (order(new, bits) - order(old, bits) if floating else new - old) % (1 << bits)
+        # Read as two's complement: below half of the range it is upwards, from there on downwards.
+        steps.append(2 * signed if signed >> (bits - 1) == 0 else 2 * ((1 << bits) - signed) - 1)
+    return steps
+
+
+def encode_block(mode, base, result, width, floating, framed=False):
+    """One coded block from bytes; empty where nothing changed, unless mode is dense or whole."""
+    elements = [[int.from_bytes(side[i:i + width], "little") for i in range(0, len(side), width)]
+                for side in (base, result)]
+    steps = steps_between(*elements, width, floating)
+    front = b""
+    if mode == WHOLE:
+        streams = result
+    elif mode == DENSE:
+        streams = b"".join(bytes(step >> 8 * plane & 255 for step in steps) for plane in range(width))
+    else:
+        places = [place for place, step in enumerate(steps) if step]
+        if not places:
+            return b""
+        gaps = [place - before - 1 for before, place in zip([-1] + places, places)]
+        changes = [steps[place] for place in places]
+        front = varint(len(places))
+        streams = bytes(min(gap, 255) for gap in gaps) + bytes(min(step - 1, 255) for step in changes)
+        streams += b"".join((gap - 255).to_bytes(2, "little") for gap in gaps if gap >= 255)
+        streams += b"".join((step - 256).to_bytes(width, "little") for step in changes if step >= 256)
+    return bytes([mode | (0 if framed else 16)]) + front + (raw_frame(streams) if framed else streams)
+
+
+def _parsed(content):
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header.pop("__metadata__", None)
+    tensors = [(name, value["dtype"], value["shape"], *(start + at for at in value["data_offsets"]))
+               for name, value in header.items()]
+    return content[:start], sorted(tensors, key=lambda tensor: tensor[3:])
+
+
+def _named(path, content):
+    return {"path": path, "size": len(content), "digest": blake3(content)}
+
+
+def container(entries, metadata):
+    """A sealed delta from its entries, a list of names and bytes, and its metadata without the two digests."""
+    payload = b"".join(entry for _, entry in entries)
+    header = {"__metadata__": {**metadata, "payload": blake3(payload), "digest": _ZEROS}}
+    at = 0
+    for name, entry in entries:
+        header[name] = {"dtype": "U8", "shape": [len(entry)], "data_offsets": [at, at + len(entry)]}
+        at += len(entry)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return seal(len(text).to_bytes(8, "little") + text) + payload
+
+
+def seal(beginning, digest=_ZEROS):
+    """The beginning of a delta or a listing, whose digest is still that of zeros, with its digest."""
+    zeroed = beginning.replace(digest.encode(), _ZEROS.encode())
+    return zeroed.replace(b'"digest":"' + _ZEROS.encode(), b'"digest":"' + blake3(zeroed).encode())
+
+
+def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path="model.safetensors",
+               with_header=False, mode_of=None, extra=None):
+    """A delta that makes result from base_files, a list of paths and contents.
+
+    sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
+    mode_of: a mode for each tensor and block, called with the name and the number of the block.
+    with_header: store the header even where it is the base's. extra: more metadata.
+    """
+    beginning, tensors = _parsed(result)
+    parsed = [_parsed(content) for _, content in base_files]
+    found = [{tensor[0]: tensor for tensor in names} for _, names in parsed]
+    sources = dict(sources or {})
+    entries, index, elements, changed = [], b"", 0, 0
+    for name, dtype, shape, begin, end in tensors:
+        width, floating = width_of(dtype), dtype in FLOATING
+        if name not in sources:
+            default = found[0].get(name) if found else None
+            if default is None or default[1:3] != (dtype, shape):
+                sources[name] = None
+        number, source_name = sources.get(name, (0, name)) or (None, None)
+        if number is None:
+            base = bytes(end - begin)
+        else:
+            base = base_files[number][1][slice(*found[number][source_name][3:])]
+        new, coded = result[begin:end], []
+        elements += (end - begin) // width
+        changed += sum(base[i:i + width] != new[i:i + width] for i in range(0, len(new), width))
+        if base == new and number is not None:
+            continue
+        step = BLOCK_ELEMENTS * width
+        for block, at in enumerate(range(0, len(new), step)):
+            old_part, new_part = base[at:at + step], new[at:at + step]
+            chosen = mode_of(name, block) if mode_of else mode
+            coded.append(encode_block(chosen, old_part, new_part, width, floating, framed)
+                         if old_part != new_part else b"")
+        entries.append((name, b"".join(coded)))
+        index += b"\1" + varint(len(coded)) + b"".join(varint(len(part)) for part in coded)
+    metadata = {"format": "wdelta-delta", "version": "1",
+                "base": json.dumps([_named(*base) for base in base_files]),
+                "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
+    if sources:
+        metadata["sources"] = json.dumps(sources)
+    taken = {tensor[0] for tensor in tensors}
+    metadata["index"] = _free_name("index", taken)
+    entries.append((metadata["index"], index))
+    if with_header or not parsed or parsed[0][0] != beginning:
+        metadata["header"] = _free_name("header", taken)
+        entries.append((metadata["header"], raw_frame(beginning)))
+    return container(entries, {**metadata, **(extra or {})})
+
+
+def _free_name(name, taken):
+    while name in taken:
+        name += "_"
+    return name
+
+
+def make_listing(files, removed):
+    """The text of wdelta.json from descriptions of files without their digests' seal."""
+    listing = {"format": "wdelta-delta-directory", "version": 1, "files": files, "removed": removed, "digest": _ZEROS}
+    return seal(json.dumps(listing, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+
+
+def reseal(content, original):
+    """content, a delta altered from original, with digests that hold again, so that only what they guard is judged.
+
+    Returns it as it is where the alteration hit the digests' own text or the length of the header.
+    """
+    start = 8 + int.from_bytes(original[:8], "little")
+    metadata = json.loads(original[8:start])["__metadata__"]
+    old, old_payload = metadata["digest"].encode(), metadata["payload"].encode()
+    beginning, payload = content[:start], content[start:]
+    if beginning.count(old) != 1 or beginning.count(old_payload) != 1 or content[:8] != original[:8]:
+        return content
+    return seal(beginning.replace(old_payload, blake3(payload).encode()), metadata["digest"]) + payload

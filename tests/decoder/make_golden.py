@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the golden cases: small bases and results, and the deltas that a build of wdelta makes of them.
+
+    make_golden.py WDELTA OUT [NAME...]
+
+Each case is a folder of OUT with base.safetensors, delta.safetensors and result.safetensors. Bases and results depend
+on nothing but this program. A case that is there is left alone: deltas once released must decode for ever.
+"""
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+from delta import Delta
+from directory import base_contents
+from elements import BITS
+from random_checkpoint import perturbed, random_tensor, write_safetensors
+
+
+def _pair(rng, dtypes, count, density):
+    old = [(f"model.{dtype}", dtype, [count], random_tensor(rng, dtype, [count])) for dtype in dtypes]
+    new = [(name, dtype, shape, perturbed(rng, content, dtype, density)) for name, dtype, shape, content in old]
+    return old, new
+
+
+def sparse_bf16(rng):
+    old, new = _pair(rng, ["BF16"], 16000, 0.03)
+    return write_safetensors(old), write_safetensors(new), ["--encoding", "sparse"]
+
+
+def dense_f32(rng):
+    old, new = _pair(rng, ["F32"], 6000, 0.5)
+    return write_safetensors(old), write_safetensors(new), ["--encoding", "dense"]
+
+
+def whole(rng):
+    old, new = _pair(rng, ["F16", "I64"], 1500, 1.0)
+    return write_safetensors(old), write_safetensors(new), ["--encoding", "whole"]
+
+
+def all_dtypes(rng):
+    old, new = _pair(rng, BITS, 400, 0.1)
+    return write_safetensors(old, {"format": "pt"}), write_safetensors(new, {"format": "pt"}), []
+
+
+def two_blocks(rng):
+    old = bytes(rng.choice((0, 1, 2, 3)) for _ in range(70000))
+    new = bytearray(old)
+    for place in (0, 255, 511, 768, 65535, 65536, 69999):
+        new[place] ^= 1
+    return (*(write_safetensors([("w", "U8", [70000], bytes(side))]) for side in (old, new)), [])
+
+
+def header_changed(rng):
+    old, _ = _pair(rng, ["BF16", "F32"], 500, 0.0)
+    result = write_safetensors(old[::-1], {"step": "2", "ü": "☃"}, padding=3)
+    return write_safetensors(old, {"step": "1"}), result, []
+
+
+def afresh(rng):
+    old, new = _pair(rng, ["BF16", "F32"], 1000, 0.02)
+    new[1] = ("model.F32", "F32", [10, 100], new[1][3])
+    new += [("added", "F16", [300], random_tensor(rng, "F16", [300])), ("zeros", "I32", [40], bytes(160)),
+            ("empty", "F64", [0, 3], b"")]
+    return write_safetensors(old), write_safetensors(new), []
+
+
+def unchanged(rng):
+    old, _ = _pair(rng, ["BF16"], 500, 0.0)
+    return write_safetensors(old), write_safetensors(old), []
+
+
+def moved(rng):
+    old, new = _pair(rng, ["BF16", "F32"], 800, 0.05)
+    base = {f"{tensor[1].lower()}.safetensors": write_safetensors([tensor]) for tensor in old}
+    return base, write_safetensors(new), []
+
+
+CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged)
+
+
+def _diff(binary, folder, base, result, options):
+    """Writes the case's files and lets the binary diff them; the delta of one file of directories comes out of theirs.
+    """
+    (folder / "result.safetensors").write_bytes(result)
+    if isinstance(base, bytes):
+        (folder / "base.safetensors").write_bytes(base)
+        names = ["base.safetensors", "result.safetensors", "-o", "delta.safetensors"]
+        subprocess.run([binary, "diff", *names, *options], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return
+    (folder / "base").mkdir()
+    for name, content in base.items():
+        (folder / "base" / name).write_bytes(content)
+    with tempfile.TemporaryDirectory() as aside:
+        place = min(base)
+        next_folder, delta = Path(aside, "next"), Path(aside, "delta")
+        next_folder.mkdir()
+        (next_folder / place).write_bytes(result)
+        subprocess.run([binary, "diff", folder / "base", next_folder, "-o", delta, *options], check=True,
+                       stdout=subprocess.DEVNULL)
+        shutil.copyfile(delta / "files" / place, folder / "delta.safetensors")
+
+
+def make(binary, case, folder):
+    base, result, options = case(random.Random(f"golden {case.__name__}"))
+    with tempfile.TemporaryDirectory() as aside:
+        made = Path(aside)
+        _diff(binary, made, base, result, options)
+        delta = (made / "delta.safetensors").read_bytes()
+        opened = Delta(delta)
+        named = "base" if isinstance(base, dict) else "base.safetensors"
+        if opened.apply(base_contents(made / named, opened)).content != result:
+            sys.exit(f"{case.__name__}: the delta does not make the result")
+        shutil.copytree(made, folder)
+    print(f"{case.__name__}: a delta of {len(delta)} bytes for {len(result)}")
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit("usage: make_golden.py WDELTA OUT [NAME...]")
+    binary, out = Path(sys.argv[1]).absolute(), Path(sys.argv[2])
+    out.mkdir(parents=True, exist_ok=True)
+    for case in CASES:
+        if (case.__name__ in sys.argv[3:] or not sys.argv[3:]) and not (out / case.__name__).exists():
+            make(binary, case, out / case.__name__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one exception of the decoder, and strict JSON on top of it."""
+
+import json
+
+
+class Refused(Exception):
+    """The bytes are not what the man page asks for, or not what they claim to be."""
+
+
+def require(condition, message):
+    if not condition:
+        raise Refused(message)
+
+
+def _object_without_repeats(pairs):
+    members = dict(pairs)
+    require(len(members) == len(pairs), "JSON: a key stands twice in one object")
+    return members
+
+
+def _no_constant(word):
+    raise Refused(f"JSON: {word} is not JSON")
+
+
+def strict_json(text, kind, what):
+    """Parses text (bytes or str) as JSON whose outermost value is of the Python type kind."""
+    try:
+        if isinstance(text, (bytes, bytearray, memoryview)):
+            text = bytes(text).decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_object_without_repeats, parse_constant=_no_constant)
+        # An escaped half of a surrogate pair passes the parser but is no text.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{what}: not JSON: {error}") from None
+    require(isinstance(value, kind), f"{what}: not a JSON {kind.__name__}")
+    return value
+
+
+def is_count(value):
+    """A JSON number that counts something; JSON's true and 1.0 are no counts."""
+    return type(value) is int and 0 <= value < 1 << 64
