@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
+#include "base/path.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "format.hpp"
@@ -68,11 +69,23 @@ void take_signals(std::stop_source stop) {
   signal(SIGPIPE, SIG_IGN);
 }
 
+// Names in messages may come from a hostile file: nothing of them may reach the terminal as anything but text.
+std::string printable(const std::string& text) {
+  const bool valid = is_utf8(text);
+  std::string result;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    const bool plain = (byte >= 0x20 && byte < 0x7f) || (byte >= 0x80 && valid);
+    result += plain ? std::string(1, character) : fmt::format("\\x{:02x}", byte);
+  }
+  return result;
+}
+
 int print_error(const Context& context, const Error& error) {
   std::string line = "wdelta: ";
   if (!context.command.empty()) line += context.command + ": ";
   if (!error.object().empty()) line += error.object() + ": ";
-  fmt::print(stderr, "{}{}\n", line, error.what());
+  fmt::print(stderr, "{}\n", printable(line + error.what()));
   if (!error.hint().empty()) fmt::print(stderr, "hint: {}\n", error.hint());
   if (error.fault() == Fault::interrupted && received_signal == SIGTERM) return 143;
   return exit_code_of(error.fault());

@@ -22,6 +22,8 @@ Json parse_json(std::string_view text, const std::string& object) {
     }
     return true;
   };
+  // The parser takes a NUL for the end of the text, so that anything could hide behind it.
+  if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
   try {
     return Json::parse(text, watch);
   } catch (const nlohmann::json::exception& exception) {

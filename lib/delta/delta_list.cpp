@@ -48,6 +48,9 @@ DeltaList delta_list_from(std::string_view text, const std::string& object) {
     if (!value.is_string()) throw Error(Fault::corrupt, object, "\"removed\" holds something that is no path");
     require_place(value.get<std::string>(), object);
     list.removed.push_back(value.get<std::string>());
+    if (!places.insert(list.removed.back()).second) {
+      throw Error(Fault::corrupt, object, fmt::format("names {:?} twice", list.removed.back()));
+    }
   }
   return list;
 }

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/path.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 
@@ -62,7 +63,8 @@ std::uint64_t required_count(const Metadata& metadata, const char* key, const st
   const std::string& text = required(metadata, key, object);
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  const bool padded = text.size() > 1 && text.front() == '0';
+  if (error != std::errc() || end != text.data() + text.size() || padded) {
     throw Error(Fault::corrupt, object, fmt::format("__metadata__ {:?} is no number", key));
   }
   return value;
@@ -74,7 +76,13 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
   DeltaDescription description;
   const Json base = parse_json(required(metadata, "base", object), object);
   if (!base.is_array()) throw Error(Fault::corrupt, object, "__metadata__ \"base\" is not an array");
-  for (const Json& file : base) description.base.push_back(file_identity_from(file, object));
+  for (const Json& file : base) {
+    description.base.push_back(file_identity_from(file, object));
+    const std::string& path = description.base.back().path;
+    if (std::ranges::count(description.base, path, &FileIdentity::path) > 1) {
+      throw Error(Fault::corrupt, object, fmt::format("__metadata__ \"base\" names {:?} twice", path));
+    }
+  }
   description.result = file_identity_from(parse_json(required(metadata, "result", object), object), object);
   description.element_count = required_count(metadata, "elements", object);
   description.change_count = required_count(metadata, "changed", object);

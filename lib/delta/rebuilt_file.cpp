@@ -72,6 +72,11 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
   }
   rebuilt->header_ = SafetensorsHeader::parse(std::move(front), rebuilt->size_bytes_, delta->name());
 
+  for (const auto& [name, source] : description.sources) {
+    if (rebuilt->header_.find(name) == nullptr) {
+      throw Error(Fault::corrupt, delta->name(), fmt::format("gives a source for tensor {:?}, which the result has not", name));
+    }
+  }
   std::size_t used_entries = 0;
   for (const Tensor& tensor : rebuilt->header_.tensors()) {
     TensorPlan plan;
