@@ -22,7 +22,7 @@ void add_common_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_flag("--json", context.json, "Print one machine-readable document on stdout");
   app.add_flag("-q,--quiet", context.quiet, "Print results and errors only");
-  app.add_flag("-v,--verbose", context.verbose, "Say more; twice for more still");
+  app.add_flag("-v,--verbose", context.verbose, "Say more: whole ids and digests");
   app.add_option("-j,--threads", context.threads, "Threads to work with (default: all cores)")
       ->type_name("THREADS")
       ->check(CLI::Range(1, 1024));
@@ -116,7 +116,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "wdelta: {}\nhint: wdelta --help, or wdelta COMMAND --help\n", error.what());
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+    fmt::print(stderr, "wdelta: {}{}\nhint: wdelta {}{}--help\n", command.empty() ? "" : command + ": ",
+               printable(error.what()), command, command.empty() ? "" : " ");
     return exit_code_of(Fault::usage);
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();

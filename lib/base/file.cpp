@@ -171,6 +171,11 @@ void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrit
   } else {
     if (::link(temporary_.c_str(), path.c_str()) != 0) {
       if (errno == EEXIST) throw Error(Fault::conflict, path.string(), "exists already");
+      if (errno == EPERM || errno == EOPNOTSUPP) {
+        throw Error(Fault::unsupported, path.string(),
+                    "this file system has no hard links, so a file cannot be created only if it is not there",
+                    "keep the repository on another file system");
+      }
       throw system_error(errno, path.string(), "link into place");
     }
     // The destructor removes the temporary name.
