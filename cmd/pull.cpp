@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/pull.hpp"
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "context.hpp"
 #include "format.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +22,10 @@ struct PullArguments {
 
 int run_pull(const PullArguments& arguments, Context& context) {
   const OpenedCommit opened = open_commit(arguments.location, context);
+  if (std::filesystem::exists(std::filesystem::path(arguments.directory) / "wdelta.json")) {
+    throw Error(Fault::usage, arguments.directory, "is a repository, or a delta",
+                "name a directory for the checkpoint");
+  }
   const PullReport report =
       pull(*opened.repository, opened.commit, arguments.directory,
            arguments.force ? LocalChanges::discard : LocalChanges::refuse, context.engine(), context.execution());

@@ -6,6 +6,7 @@
 #include "context.hpp"
 #include "format.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -75,6 +76,16 @@ void print_report(const PushReport& report) {
   fmt::print(stderr, "\n");
 }
 
+// A repository inside the checkpoint would be pushed into itself.
+void refuse_repository_inside(const std::string& checkpoint, const std::string& repository) {
+  namespace fs = std::filesystem;
+  if (has_scheme(repository) && !repository.starts_with("file://")) return;
+  const std::string path = has_scheme(repository) ? repository.substr(7) : repository;
+  const fs::path inside = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(checkpoint));
+  if (inside.empty() || *inside.begin() == "..") return;
+  throw Error(Fault::usage, repository, "lies inside the checkpoint", "keep the repository somewhere else");
+}
+
 int run_push(const PushArguments& arguments, Context& context) {
   const CommitDraft draft = draft_of(arguments);
   PushOptions options;
@@ -85,6 +96,7 @@ int run_push(const PushArguments& arguments, Context& context) {
                                                  : AnchorChoice::automatic;
   options.state_directory = context.state_directory();
   const Checkpoint checkpoint = open_checkpoint(arguments.checkpoint, context);
+  refuse_repository_inside(arguments.checkpoint, arguments.repository);
   Repository repository = Repository::open_or_create(arguments.repository);
   const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
   context.progress.reset();

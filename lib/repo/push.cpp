@@ -286,7 +286,13 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   remember(state_path, commit, checkpoint, execution);
   put_tag(repository, options.tag, commit.id);
   if (options.anchor != AnchorChoice::never) {
-    report.anchor_bytes = put_anchor(repository, commit, checkpoint, options.anchor, execution);
+    try {
+      report.anchor_bytes = put_anchor(repository, commit, checkpoint, options.anchor, execution);
+    } catch (const Error& error) {
+      // The commit is safe and complete without it; an anchor only makes it cheaper to fetch.
+      if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw;
+      execution.progress->note(fmt::format("no anchor was stored: {}: {}", error.object(), error.what()));
+    }
   }
   return report;
 }

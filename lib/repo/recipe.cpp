@@ -81,7 +81,7 @@ void RecipeGraph::settle() {
     std::uint64_t cost_bytes;
     std::uint64_t chain_length;
     Digest digest;
-    const Recipe* recipe;
+    std::size_t recipe;
     bool operator>(const Candidate& other) const {
       return std::pair(cost_bytes, chain_length) > std::pair(other.cost_bytes, other.chain_length);
     }
@@ -93,8 +93,9 @@ void RecipeGraph::settle() {
     std::uint64_t sum = 0;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
   };
-  const auto offer = [&](const Recipe& recipe) {
-    Candidate candidate{recipe.bytes.length, recipe.is_delta ? 1u : 0u, recipe.digest, &recipe};
+  const auto offer = [&](std::size_t index) {
+    const Recipe& recipe = recipes_[index];
+    Candidate candidate{recipe.bytes.length, recipe.is_delta ? 1u : 0u, recipe.digest, index};
     for (const Digest& base : recipe.base) {
       const Way& way = ways_.at(base);
       candidate.cost_bytes = add_costs(candidate.cost_bytes, way.cost_bytes);
@@ -106,22 +107,22 @@ void RecipeGraph::settle() {
   for (std::size_t i = 0; i < recipes_.size(); ++i) {
     missing_bases.push_back(recipes_[i].base.size());
     for (const Digest& base : recipes_[i].base) used_by[base].push_back(i);
-    if (recipes_[i].base.empty()) offer(recipes_[i]);
+    if (recipes_[i].base.empty()) offer(i);
   }
-  for (const Digest& digest : at_hand_) queue.push({0, 0, digest, nullptr});
+  for (const Digest& digest : at_hand_) queue.push({0, 0, digest, k_at_hand});
   while (!queue.empty()) {
     const Candidate next = queue.top();
     queue.pop();
     if (!ways_.emplace(next.digest, Way{next.cost_bytes, next.chain_length, next.recipe}).second) continue;
     for (const std::size_t i : used_by[next.digest]) {
-      if (--missing_bases[i] == 0) offer(recipes_[i]);
+      if (--missing_bases[i] == 0) offer(i);
     }
   }
 }
 
 const Recipe* RecipeGraph::best(const Digest& digest) const {
   const auto found = ways_.find(digest);
-  return found == ways_.end() ? nullptr : found->second.recipe;
+  return found == ways_.end() || found->second.recipe == k_at_hand ? nullptr : &recipes_[found->second.recipe];
 }
 
 void RecipeGraph::collect(const Digest& digest, std::map<Digest, Recipe>& into) const {

@@ -63,10 +63,11 @@ class RecipeGraph {
   void collect(const Digest& digest, std::map<Digest, Recipe>& into) const;
 
  private:
+  static constexpr std::size_t k_at_hand = SIZE_MAX;
   struct Way {
     std::uint64_t cost_bytes = 0;
     std::uint64_t chain_length = 0;
-    const Recipe* recipe = nullptr;
+    std::size_t recipe = k_at_hand;  // index in recipes_
   };
   std::vector<Recipe> recipes_;
   std::vector<Digest> at_hand_;
