@@ -3,9 +3,11 @@
 #include "context.hpp"
 #include "exit_codes.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char** environ;
 
@@ -24,7 +26,13 @@ int open_manual(std::string page) {
   char* arguments[] = {man, page.data(), nullptr};
   pid_t child = 0;
   int status = 1;
-  if (posix_spawnp(&child, man, nullptr, nullptr, arguments, environ) != 0 || waitpid(child, &status, 0) < 0) return 1;
+  // man's own complaint about a missing page would only confuse: the short help is printed instead.
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  const bool spawned = posix_spawnp(&child, man, &actions, nullptr, arguments, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (!spawned || waitpid(child, &status, 0) < 0) return 1;
   return status;
 }
 
@@ -36,7 +44,8 @@ int run_help(const std::string& topic, CLI::App& top) {
     if (subcommands.empty()) throw Error(Fault::usage, topic, "is no command", "wdelta --help lists them");
     subject = subcommands.front();
   }
-  if (open_manual(topic.empty() ? "wdelta" : "wdelta-" + topic) != 0) fmt::print("{}", subject->help());
+  if (open_manual(topic.empty() ? "wdelta" : "wdelta-" + topic) != 0)
+    fmt::print("{}", topic.empty() ? top.help() : subject->help("wdelta"));
   return 0;
 }
 

@@ -51,8 +51,10 @@ int run_log(const LogArguments& arguments, Context& context) {
     } else {
       const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
       const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
-      fmt::print("{}{}{}  {}  {:<10}  {}{}\n", yellow, id, plain, commit.time, step,
-                 own.empty() ? "" : fmt::format("({}) ", fmt::join(own, ", ")), commit.title);
+      std::string line = fmt::format("{}{}{}  {}  {:<10}  {}{}", yellow, id, plain, commit.time, step,
+                                     own.empty() ? "" : fmt::format("({}) ", fmt::join(own, ", ")), commit.title);
+      line.erase(line.find_last_not_of(' ') + 1);
+      fmt::print("{}\n", line);
     }
     return ++printed < arguments.count;
   });

@@ -81,7 +81,8 @@ void refuse_repository_inside(const std::string& checkpoint, const std::string& 
   namespace fs = std::filesystem;
   if (has_scheme(repository) && !repository.starts_with("file://")) return;
   const std::string path = has_scheme(repository) ? repository.substr(7) : repository;
-  const fs::path inside = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(checkpoint));
+  const fs::path inside =
+      fs::weakly_canonical(fs::absolute(path)).lexically_relative(fs::weakly_canonical(fs::absolute(checkpoint)));
   if (inside.empty() || *inside.begin() == "..") return;
   throw Error(Fault::usage, repository, "lies inside the checkpoint", "keep the repository somewhere else");
 }
@@ -114,7 +115,8 @@ int run_push(const PushArguments& arguments, Context& context) {
 
 void add_push(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PushArguments>();
-  app.add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint directory or a .safetensors file")->required();
+  app.add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint directory, a .safetensors file, or REPO@REV")
+      ->required();
   app.add_option("REPO", arguments->repository, "The repository; it is made when there is none")->required();
   app.add_option("-b,--branch", arguments->branch, "Branch to commit to (default: main)")->type_name("BRANCH");
   app.add_option("-m,--message", arguments->message, "What to say of it")->type_name("MESSAGE");

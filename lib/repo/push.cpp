@@ -145,17 +145,14 @@ bool is_same_commit(const Manifest& tip, const Manifest& next) {
   return tip.step == next.step && tip.meta == next.meta && std::ranges::equal(tip.files, next.files, same_file);
 }
 
-// The book of a commit: every recipe that its files need, back to files stored whole.
 std::vector<Recipe> book_for(const Manifest& manifest, RecipeGraph graph, const std::vector<Recipe>& added) {
   graph.add(added);
   graph.settle();
-  std::map<Digest, Recipe> needed;
+  std::vector<Digest> files;
   for (const ManifestFile& file : manifest.files) {
-    if (!file.content) graph.collect(file.identity.digest, needed);
+    if (!file.content) files.push_back(file.identity.digest);
   }
-  std::vector<Recipe> book;
-  for (auto& [digest, recipe] : needed) book.push_back(std::move(recipe));
-  return book;
+  return graph.book_for(files, k_recent_ancestors);
 }
 
 Digest digest_of_text(const std::string& text) {

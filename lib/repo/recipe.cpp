@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <queue>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace wdelta {
@@ -123,6 +125,34 @@ void RecipeGraph::settle() {
 const Recipe* RecipeGraph::best(const Digest& digest) const {
   const auto found = ways_.find(digest);
   return found == ways_.end() || found->second.recipe == k_at_hand ? nullptr : &recipes_[found->second.recipe];
+}
+
+std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std::size_t generations) const {
+  std::unordered_map<Digest, std::vector<const Recipe*>> ways_to;
+  for (const Recipe& recipe : recipes_) ways_to[recipe.digest].push_back(&recipe);
+  std::map<Digest, Recipe> best_ones;
+  for (const Digest& file : files) collect(file, best_ones);
+  std::vector<Recipe> book;
+  std::set<std::tuple<Digest, std::string, std::uint64_t>> in_book;
+  const auto add_once = [&](const Recipe& recipe) {
+    if (in_book.emplace(recipe.digest, recipe.bytes.object, recipe.bytes.offset).second) book.push_back(recipe);
+  };
+  for (const auto& [digest, recipe] : best_ones) add_once(recipe);
+
+  std::set<Digest> seen;
+  std::vector<Digest> generation = files;
+  for (std::size_t back = 0; back <= generations && !generation.empty(); ++back) {
+    std::vector<Digest> before;
+    for (const Digest& digest : generation) {
+      if (!seen.insert(digest).second) continue;
+      for (const Recipe* recipe : ways_to[digest]) {
+        add_once(*recipe);
+        before.insert(before.end(), recipe->base.begin(), recipe->base.end());
+      }
+    }
+    generation = std::move(before);
+  }
+  return book;
 }
 
 void RecipeGraph::collect(const Digest& digest, std::map<Digest, Recipe>& into) const {

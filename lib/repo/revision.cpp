@@ -95,8 +95,10 @@ Digest Repository::resolve(const std::string& revision) const {
 
 Location parse_location(const std::string& text, const std::string& default_repository) {
   const std::size_t at = text.rfind('@');
+  constexpr std::string_view k_file_scheme = "file://";
+  const std::string path = text.starts_with(k_file_scheme) ? text.substr(k_file_scheme.size()) : text;
   std::error_code ignored;
-  if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
+  if (at == std::string::npos || std::filesystem::exists(path, ignored)) return {text, ""};
   Location location{text.substr(0, at), text.substr(at + 1)};
   if (location.repository.empty()) location.repository = default_repository;
   if (location.repository.empty()) {
