@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "context.hpp"
 #include "delta/apply_checkpoint.hpp"
@@ -16,7 +17,17 @@ struct ApplyOptions {
   std::string output;
 };
 
+void refuse_delta_as_output(const ApplyOptions& options) {
+  std::error_code ignored;
+  for (const std::string& delta : options.deltas) {
+    if (std::filesystem::equivalent(delta, options.output, ignored)) {
+      throw Error(Fault::usage, options.output, "is one of the deltas", "put the result somewhere else");
+    }
+  }
+}
+
 int run_apply(const ApplyOptions& options, Context& context) {
+  refuse_delta_as_output(options);
   const Checkpoint base = open_checkpoint(options.base, context);
   const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());
   apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());
@@ -36,9 +47,13 @@ void add_apply(CLI::App& app, Context& context) {
   const auto options = std::make_shared<ApplyOptions>();
   app.add_option("BASE", options->base,
                  "What the first delta was made from: a file, a checkpoint directory, or REPO@REV")
-      ->required();
-  app.add_option("DELTA", options->deltas, "Deltas, oldest first")->required();
-  app.add_option("-o,--output", options->output, "Where to put the result")->required()->type_name("OUT");
+      ->required()
+      ->check(not_empty);
+  app.add_option("DELTA", options->deltas, "Deltas, oldest first")->required()->check(not_empty);
+  app.add_option("-o,--output", options->output, "Where to put the result")
+      ->required()
+      ->check(not_empty)
+      ->type_name("OUT");
   app.callback([options, &context] { context.run = [options, &context] { return run_apply(*options, context); }; });
 }
 

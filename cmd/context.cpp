@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "repo/commit_checkpoint.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
@@ -37,6 +38,14 @@ std::filesystem::path Context::state_directory() const {
   return std::filesystem::path(home) / ".local/state/wdelta";
 }
 
+std::string whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? "" : "is no whole number below 2^64";
+}
+
+std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
+
 OpenedCommit open_commit(const std::string& argument, Context& context) {
   const Location location = parse_location(argument, context.default_repository);
   auto repository = std::make_shared<const Repository>(Repository::open(location.repository));
@@ -47,6 +56,10 @@ OpenedCommit open_commit(const std::string& argument, Context& context) {
 Checkpoint open_checkpoint(const std::string& argument, Context& context) {
   std::error_code ignored;
   const bool is_path = std::filesystem::exists(argument, ignored);
+  if (std::filesystem::exists(std::filesystem::path(argument) / "wdelta.json", ignored)) {
+    throw Error(Fault::usage, argument, "is a repository or a delta, not a checkpoint",
+                "REPO@REV names the checkpoint of a commit");
+  }
   if (is_path || (argument.find('@') == std::string::npos && !has_scheme(argument))) return Checkpoint::open(argument);
   OpenedCommit opened = open_commit(argument, context);
   return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());

@@ -61,6 +61,10 @@ void add_verify(CLI::App& app, Context& context);
 void add_tag(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);
 
+/// Checks of option values; each returns what is wrong, or nothing.
+std::string whole_number(const std::string& text);
+std::string not_empty(const std::string& text);
+
 /// A repository and the commit in it that the user named.
 struct OpenedCommit {
   std::shared_ptr<const Repository> repository;

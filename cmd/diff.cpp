@@ -181,9 +181,11 @@ int run_diff(const DiffOptions& options, Context& context) {
 void add_diff(CLI::App& app, Context& context) {
   const auto options = std::make_shared<DiffOptions>();
   app.add_option("OLD", options->base, "The base: a .safetensors file, a checkpoint directory, or REPO@REV")
-      ->required();
-  app.add_option("NEW", options->next, "What became of it: the same kinds")->required();
+      ->required()
+      ->check(not_empty);
+  app.add_option("NEW", options->next, "What became of it: the same kinds")->required()->check(not_empty);
   app.add_option("-o,--output", options->output, "Write the delta here: a file for a file, a directory for a directory")
+      ->check(not_empty)
       ->type_name("FILE");
   app.add_flag("--stat", options->summary, "Print a line for each file, not each tensor");
   app.add_option("--encoding", options->encoding, "How to write changes: auto, sparse, dense or whole")

@@ -65,8 +65,12 @@ int run_log(const LogArguments& arguments, Context& context) {
 
 void add_log(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<LogArguments>();
-  app.add_option("REPO[@REV]", arguments->location, "Where to begin (default revision: the tip of main)")->required();
-  app.add_option("-n,--max-count", arguments->count, "Print at most this many commits")->type_name("N");
+  app.add_option("REPO[@REV]", arguments->location, "Where to begin (default revision: the tip of main)")
+      ->required()
+      ->check(not_empty);
+  app.add_option("-n,--max-count", arguments->count, "Print at most this many commits")
+      ->check(whole_number)
+      ->type_name("N");
   app.callback([arguments, &context] { context.run = [arguments, &context] { return run_log(*arguments, context); }; });
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -98,7 +99,16 @@ int flushed(int code) {
   return code == 0 ? exit_code_of(Fault::local) : code;
 }
 
+// A large checkpoint has more shards, and a long chain more deltas, than the usual soft limit has descriptors.
+void allow_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(int argc, char** argv) {
+  allow_open_files();
   Context context;
   CLI::App app("wdelta: git for weights", "wdelta");
   app.get_formatter()->column_width(28);
@@ -146,6 +156,12 @@ int run(int argc, char** argv) {
     return print_error(context, Error(Fault::local, "memory", "out of memory"));
   } catch (const std::filesystem::filesystem_error& error) {
     return print_error(context, system_error(error.code().value(), error.path1().string(), "file system"));
+  } catch (const std::system_error& error) {
+    // fmt's word for a stdout that does not take what is printed. A reader that has enough is told nothing.
+    context.progress.reset();
+    std::clearerr(stdout);
+    if (error.code() == std::errc::broken_pipe) return exit_code_of(Fault::local);
+    return print_error(context, system_error(error.code().value(), "stdout", "write"));
   } catch (const std::exception& error) {
     return print_error(context, Error(Fault::internal, "", error.what(), "this is a bug; please report it"));
   }

@@ -54,7 +54,9 @@ int run_pull(const PullArguments& arguments, Context& context) {
 
 void add_pull(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PullArguments>();
-  app.add_option("REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")->required();
+  app.add_option("REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")
+      ->required()
+      ->check(not_empty);
   app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")->required();
   app.add_flag("-f,--force", arguments->force, "Replace files that were changed locally");
   app.callback(

@@ -98,6 +98,7 @@ int run_push(const PushArguments& arguments, Context& context) {
   options.state_directory = context.state_directory();
   const Checkpoint checkpoint = open_checkpoint(arguments.checkpoint, context);
   refuse_repository_inside(arguments.checkpoint, arguments.repository);
+  check_push(checkpoint, draft, options);
   Repository repository = Repository::open_or_create(arguments.repository);
   const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
   context.progress.reset();
@@ -116,11 +117,12 @@ int run_push(const PushArguments& arguments, Context& context) {
 void add_push(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PushArguments>();
   app.add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint directory, a .safetensors file, or REPO@REV")
-      ->required();
+      ->required()
+      ->check(not_empty);
   app.add_option("REPO", arguments->repository, "The repository; it is made when there is none")->required();
   app.add_option("-b,--branch", arguments->branch, "Branch to commit to (default: main)")->type_name("BRANCH");
   app.add_option("-m,--message", arguments->message, "What to say of it")->type_name("MESSAGE");
-  app.add_option("--step", arguments->step, "Training step")->type_name("N");
+  app.add_option("--step", arguments->step, "Training step")->check(whole_number)->type_name("N");
   app.add_option("--tag", arguments->tag, "Tag the commit")->type_name("T");
   app.add_option("--meta", arguments->meta, "Keep a value under a key; may be repeated")
       ->type_name("K=V")

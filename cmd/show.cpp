@@ -86,7 +86,9 @@ int run_show(const std::string& location, Context& context) {
 
 void add_show(CLI::App& app, Context& context) {
   const auto location = std::make_shared<std::string>();
-  app.add_option("REPO[@REV]", *location, "The commit (default revision: the tip of main)")->required();
+  app.add_option("REPO[@REV]", *location, "The commit (default revision: the tip of main)")
+      ->required()
+      ->check(not_empty);
   app.callback([location, &context] { context.run = [location, &context] { return run_show(*location, context); }; });
 }
 

@@ -53,7 +53,7 @@ int run_tag(const TagArguments& arguments, Context& context) {
 
 void add_tag(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<TagArguments>();
-  app.add_option("REPO", arguments->repository, "The repository")->required();
+  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
   app.add_option("NAME", arguments->name, "The tag; without it, tags are listed");
   app.add_option("REV", arguments->revision, "The commit (default: the tip of main)");
   app.add_flag("-f,--force", arguments->force, "Move a tag that names another commit");

@@ -40,6 +40,10 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
   if (fs::is_regular_file(arguments.subject, ignored) || is_delta_directory(arguments.subject)) {
     return {verify_delta(arguments.subject, execution), fmt::format("{} is whole", arguments.subject)};
   }
+  if (fs::is_directory(fs::path(arguments.subject) / ".wdelta", ignored)) {
+    throw Error(Fault::usage, arguments.subject, "was pulled, and is verified against a commit",
+                "wdelta verify DIR REPO@REV");
+  }
   const Location location = parse_location(arguments.subject, context.default_repository);
   if (location.revision.empty()) {
     return {verify_repository(Repository::open(location.repository), execution),

@@ -18,6 +18,14 @@ class Progress {
   virtual void note(std::string_view text) = 0;
 };
 
+/// For work that nobody watches.
+class NoProgress final : public Progress {
+ public:
+  void begin(std::string_view, std::uint64_t) override {}
+  void advance(std::uint64_t) override {}
+  void note(std::string_view) override {}
+};
+
 /// What long work needs from its caller. Must outlive the call it is given to.
 struct Execution {
   unsigned threads = 1;

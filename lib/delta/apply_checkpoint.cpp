@@ -156,7 +156,8 @@ void apply_checkpoint(const Checkpoint& base, const std::vector<fs::path>& delta
   for (const fs::path& path : deltas) directories += fs::is_directory(path) ? 1 : 0;
   if (directories == 0) return apply_files(base, deltas, output, engine, execution);
   if (directories != deltas.size()) {
-    throw Error(Fault::usage, "", "deltas of files and deltas of directories cannot be mixed");
+    const auto file = std::ranges::find_if(deltas, [](const fs::path& path) { return !fs::is_directory(path); });
+    throw Error(Fault::usage, file->string(), "is a file, other deltas are of directories: they cannot be mixed");
   }
   if (base.is_single_file()) {
     throw Error(Fault::usage, base.name(), "is a file, the deltas are of directories", "give the checkpoint directory");

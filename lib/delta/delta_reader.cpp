@@ -75,6 +75,9 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
       if (&tensor == index || (front_key != nullptr && tensor.name == *front_key)) continue;
       const std::uint8_t encoding = cursor.u8();
       if (encoding != k_block_encoding) {
+        // Newer than this program, or damaged: only the payload's digest can tell.
+        NoProgress unwatched;
+        check_payload({1, &unwatched, {}});
         throw Error(Fault::unsupported, name(),
                     fmt::format("tensor {:?}: encoding {} is not known to this wdelta", tensor.name, encoding),
                     "use a newer wdelta");

@@ -74,7 +74,8 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
 
   for (const auto& [name, source] : description.sources) {
     if (rebuilt->header_.find(name) == nullptr) {
-      throw Error(Fault::corrupt, delta->name(), fmt::format("gives a source for tensor {:?}, which the result has not", name));
+      throw Error(Fault::corrupt, delta->name(),
+                  fmt::format("gives a source for tensor {:?}, which the result has not", name));
     }
   }
   std::size_t used_entries = 0;

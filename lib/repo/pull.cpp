@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/pull.hpp"
 
-#include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "base/file_lock.hpp"
 #include "repo/local_files.hpp"
-#include "repo/version_finder.hpp"
+#include "repo/pull_writer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -22,10 +21,11 @@ bool is_entrance(const std::string& place) {
   return place.ends_with(".safetensors.index.json") || fs::path(place).filename() == "config.json";
 }
 
-// Weights first, then side files, then what lets a loader in.
+// Weights first, then side files, then what lets a loader in: config.json last, since it is what most look for.
 int order_of(const ManifestFile& file) {
-  if (is_entrance(file.identity.path)) return 2;
-  return is_weights(file.identity.path) ? 0 : 1;
+  const std::string& place = file.identity.path;
+  if (is_entrance(place)) return fs::path(place).filename() == "config.json" ? 3 : 2;
+  return is_weights(place) ? 0 : 1;
 }
 
 void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
@@ -52,7 +52,33 @@ fs::path real_place(const fs::path& directory, const std::string& place) {
     }
   }
   make_directories(path);
-  return path / relative.filename();
+  path /= relative.filename();
+  if (fs::is_directory(fs::symlink_status(path))) {
+    throw Error(Fault::local, path.string(), "is a directory, a file belongs there");
+  }
+  return path;
+}
+
+// Removes a file, and the directories that are empty without it.
+void remove_place(const fs::path& directory, const std::string& place) {
+  fs::remove(directory / place);
+  std::error_code not_empty;
+  for (fs::path parent = fs::path(place).parent_path(); !parent.empty(); parent = parent.parent_path()) {
+    if (!fs::remove(directory / parent, not_empty)) return;
+  }
+}
+
+// Temporary files of a pull that was killed: beside the places that it was going to write.
+void remove_leftovers(const fs::path& directory, const PullState& state) {
+  for (const auto& [place, digest] : state.expected) {
+    const fs::path path = directory / place;
+    const std::string prefix = "." + path.filename().string() + ".wdelta-";
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
+    }
+  }
 }
 
 // Entrances that are out of the way while weights change. Puts them back when nothing was changed after all.
@@ -73,9 +99,13 @@ class Aside {
   void weights_change() { changed_ = true; }
   void restore() noexcept {
     std::error_code error;
+    std::vector<fs::path> files;  // first all names: renaming while walking may hide some
     for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
-      const fs::path target = directory_ / entry.path().lexically_relative(folder_);
-      if (entry.is_regular_file(error) && !fs::exists(target, error)) fs::rename(entry.path(), target, error);
+      if (entry.is_regular_file(error)) files.push_back(entry.path());
+    }
+    for (const fs::path& file : files) {
+      const fs::path target = directory_ / file.lexically_relative(folder_);
+      if (!fs::exists(target, error)) fs::rename(file, target, error);
     }
     discard();
   }
@@ -90,145 +120,131 @@ class Aside {
   bool changed_ = false;
 };
 
-class FileWriter {
- public:
-  FileWriter(const Repository& repository, const Commit& commit, const LocalFiles& local, const Engine& engine,
-             const Execution& execution)
-      : repository_(&repository),
-        engine_(&engine),
-        execution_(&execution),
-        graph_(repository.recipes(commit)),
-        stored_graph_(graph_),
-        finder_(repository.store(), graph_, engine, execution) {
-    for (const auto& [place, held] : local.held) {
-      if (!is_weights(place)) continue;
-      graph_.add_at_hand(held.digest);
-      finder_.add_at_hand({place, held.file.size_bytes, held.digest}, held.file.open());
-    }
-    graph_.settle();
-    stored_graph_.settle();
-  }
-
-  std::uint64_t cost(const ManifestFile& file) const {
-    return file.content || !graph_.can_make(file.identity.digest) ? 0 : graph_.cost(file.identity.digest);
-  }
-
-  FileStamp write(const ManifestFile& file, const fs::path& path) {
-    OutputFile output(path);
-    if (file.content) {
-      const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
-      if (blake3(bytes) != file.identity.digest) {
-        throw Error(Fault::corrupt, file.identity.path, "its content in the manifest has another digest than it says");
-      }
-      output.append(bytes);
-      execution_->progress->advance(bytes.size());
-    } else {
-      write_bytes(file, output);
-    }
-    if (file.executable) output.set_executable();
-    if (fs::is_directory(fs::symlink_status(path)))
-      throw Error(Fault::local, path.string(), "is a directory, a file belongs there");
-    output.commit(Overwrite::yes, Durability::synced);
-    return stamp_of(path).value();
-  }
-
- private:
-  void write_bytes(const ManifestFile& file, OutputFile& output) {
-    try {
-      write_version(finder_.find(file.identity), &output, *execution_);
-    } catch (const Error& error) {
-      if (error.fault() != Fault::base_mismatch) throw;
-      execution_->progress->note(
-          fmt::format("{}: changed since it was looked at: fetching {} anew", error.object(), file.identity.path));
-      VersionFinder stored(repository_->store(), stored_graph_, *engine_, *execution_);
-      write_version(stored.find(file.identity), &output, *execution_);
-    }
-  }
-
-  const Repository* repository_;
-  const Engine* engine_;
-  const Execution* execution_;
-  RecipeGraph graph_;
-  RecipeGraph stored_graph_;
-  VersionFinder finder_;
+// What has to be done to a directory.
+struct PullPlan {
+  std::vector<const ManifestFile*> missing;         // in the order to write them
+  std::vector<const ManifestFile*> kept_entrances;  // right as they are, but aside until all else is right
+  std::vector<std::string> in_the_way;              // to remove before, where a file becomes a directory or the reverse
+  std::vector<std::string> removed;                 // to remove after
+  bool weights_change = false;
 };
+
+bool is_held(const LocalFiles& local, const ManifestFile& file) {
+  const auto held = local.held.find(file.identity.path);
+  return held != local.held.end() && held->second.digest == file.identity.digest;
+}
+
+PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
+  PullPlan plan;
+  for (const ManifestFile& file : manifest.files) {
+    const bool right = is_held(local, file) && local.held.at(file.identity.path).file.executable == file.executable;
+    if (!right) {
+      plan.missing.push_back(&file);
+    } else if (is_entrance(file.identity.path)) {
+      plan.kept_entrances.push_back(&file);
+    }
+  }
+  const auto order = [](const ManifestFile* file) { return order_of(*file); };
+  std::ranges::stable_sort(plan.missing, {}, order);
+  std::ranges::stable_sort(plan.kept_entrances, {}, order);
+  plan.removed = local.unneeded;
+  for (const auto* unknown : {&local.changed, &local.loaded_strays}) {
+    std::ranges::copy_if(*unknown, std::back_inserter(plan.removed),
+                         [&](const std::string& place) { return manifest.find(place) == nullptr; });
+  }
+  const auto lies_in = [](const std::string& inner, const std::string& outer) {
+    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+  };
+  const auto in_the_way = std::ranges::stable_partition(plan.removed, [&](const std::string& place) {
+    return std::ranges::none_of(manifest.files, [&](const ManifestFile& file) {
+      return lies_in(file.identity.path, place) || lies_in(place, file.identity.path);
+    });
+  });
+  plan.in_the_way.assign(in_the_way.begin(), in_the_way.end());
+  plan.removed.erase(in_the_way.begin(), in_the_way.end());
+  plan.weights_change =
+      std::ranges::any_of(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); }) ||
+      std::ranges::any_of(plan.removed, is_weights) || std::ranges::any_of(plan.in_the_way, is_weights);
+  if (!plan.weights_change) plan.kept_entrances.clear();
+  return plan;
+}
+
+// The state while a pull is at work: what was there and what will be, so that a run after a crash takes none of it for
+// a local change.
+PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
+  PullState state;
+  state.repository = repository.name();
+  for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
+  for (const ManifestFile& file : manifest.files) state.expected[file.identity.path] = file.identity.digest;
+  return state;
+}
+
+PullState load_state(const fs::path& directory, LocalChanges local_changes) try {
+  return load_pull_state(directory);
+} catch (const Error& error) {
+  if (local_changes == LocalChanges::discard) return {};
+  throw Error(error.fault(), error.object(), error.what(), "--force goes on without it and looks at every file");
+}
 
 }  // namespace
 
 PullReport pull(const Repository& repository, const Commit& commit, const fs::path& directory,
                 LocalChanges local_changes, const Engine& engine, const Execution& execution) {
-  if (fs::exists(directory) && !fs::is_directory(directory))
+  if (fs::exists(directory) && !fs::is_directory(directory)) {
     throw Error(Fault::local, directory.string(), "is not a directory");
+  }
+  if (fs::is_symlink(fs::symlink_status(pull_folder(directory)))) {
+    throw Error(Fault::local, pull_folder(directory).string(), "is a symlink: nothing is written through it");
+  }
+  const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
   make_directories(pull_folder(directory));
   const FileLock lock(pull_folder(directory) / "lock", "waiting for another pull into this directory", execution);
+  const PullState before = load_state(directory, local_changes);
   Aside aside(directory);
   aside.restore();  // of a pull that was killed
+  remove_leftovers(directory, before);
 
   const Manifest& manifest = commit.manifest;
-  PullState state = load_pull_state(directory);
   execution.progress->begin("looking at local files", 0);
-  const LocalFiles local = survey(directory, state, manifest, repository.recipes(commit), execution);
+  const LocalFiles local = survey(directory, before, manifest, recipes, execution);
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, local);
 
+  const PullPlan plan = plan_pull(manifest, local);
+  PullWriter writer(repository, commit, local, engine, execution);
   PullReport report;
   report.strays = local.strays;
-  FileWriter writer(repository, commit, local, engine, execution);
-  std::vector<const ManifestFile*> missing;
-  state.files.clear();
-  for (const ManifestFile& file : manifest.files) {
-    const auto held = local.held.find(file.identity.path);
-    const bool right = held != local.held.end() && held->second.digest == file.identity.digest &&
-                       held->second.file.executable == file.executable;
-    if (right) {
-      state.files[file.identity.path] = {file.identity.digest, *held->second.file.stamp};
-      ++report.kept_files;
-    } else {
-      missing.push_back(&file);
-      report.written_bytes += file.identity.size_bytes;
-      report.fetched_bytes += writer.cost(file);
-    }
+  report.kept_files = manifest.files.size() - plan.missing.size();
+  report.written_files = plan.missing.size();
+  report.removed_files = plan.removed.size() + plan.in_the_way.size();
+  for (const ManifestFile* file : plan.missing) {
+    writer.expect(*file);
+    report.written_bytes += file->identity.size_bytes;
+    report.fetched_bytes += writer.cost(*file);
   }
-  std::ranges::stable_sort(missing, {}, [](const ManifestFile* file) { return order_of(*file); });
-  std::vector<std::string> removed = local.unneeded;
-  for (const auto* unknown : {&local.changed, &local.loaded_strays}) {
-    std::ranges::copy_if(*unknown, std::back_inserter(removed),
-                         [&](const std::string& place) { return manifest.find(place) == nullptr; });
-  }
-  const bool weights_change =
-      std::ranges::any_of(missing, [](const ManifestFile* file) { return is_weights(file->identity.path); }) ||
-      std::ranges::any_of(removed, [](const std::string& place) { return is_weights(place); });
+  PullState state = state_at_work(repository, manifest, local);
+  if (!plan.missing.empty() || report.removed_files > 0) save_pull_state(directory, state);
 
-  // From here on the state says what may be found, so that a run after a crash takes none of it for a local change.
-  PullState at_work = state;
-  at_work.repository = state.repository = repository.name();
-  at_work.commit.reset();
-  for (const auto& [place, held] : local.held) at_work.files[place] = {held.digest, *held.file.stamp};
-  for (const ManifestFile& file : manifest.files) at_work.expected[file.identity.path] = file.identity.digest;
-  if (!missing.empty() || !removed.empty()) save_pull_state(directory, at_work);
-  if (weights_change) {
+  if (plan.weights_change) {
     for (const auto& [place, held] : local.held) {
       if (is_entrance(place)) aside.set_aside(place);
     }
   }
   execution.progress->begin("pulling", report.written_bytes);
-  for (const ManifestFile* file : missing) {
-    const fs::path path = real_place(directory, file->identity.path);
-    state.files[file->identity.path] = {file->identity.digest, writer.write(*file, path)};
+  for (const std::string& place : plan.in_the_way) {
     aside.weights_change();
-    ++report.written_files;
+    remove_place(directory, place);
+    state.files.erase(place);
   }
-  for (const std::string& place : removed) {
-    fs::remove(directory / place);
-    ++report.removed_files;
+  for (const ManifestFile* file : plan.missing) {
+    const std::string& place = file->identity.path;
+    state.files[place] = {file->identity.digest, writer.write(*file, real_place(directory, place))};
+    aside.weights_change();
   }
-  // Entrances that were right all along come back last.
-  for (const ManifestFile& file : manifest.files) {
-    const auto held = local.held.find(file.identity.path);
-    const bool right = held != local.held.end() && held->second.digest == file.identity.digest;
-    if (weights_change && right && is_entrance(file.identity.path) && !fs::exists(directory / file.identity.path)) {
-      aside.bring_back(file.identity.path);
-    }
+  for (const std::string& place : plan.removed) {
+    remove_place(directory, place);
+    state.files.erase(place);
   }
+  for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
   state.commit = commit.id;
   state.expected.clear();
   save_pull_state(directory, state);

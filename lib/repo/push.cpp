@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/file_lock.hpp"
 #include "base/moment.hpp"
+#include "base/path.hpp"
 #include "base/reader_digest.hpp"
 #include "repo/object_writer.hpp"
 #include "repo/previous_checkpoint.hpp"
@@ -18,6 +19,13 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
+
+// One value for each key, the last one given, in one order: what was said decides whether two commits are the same.
+CommitDraft normalised(const CommitDraft& draft) {
+  std::map<std::string, std::string> meta;
+  for (const auto& [key, value] : draft.meta) meta[key] = value;
+  return {draft.message, draft.author, draft.step, {meta.begin(), meta.end()}};
+}
 
 // The commit that a push builds on, and what is known of it.
 struct Parent {
@@ -190,7 +198,6 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Che
 
 // Where the tag that the new commit is to have stands now. It must be free, or name the commit already.
 RefState read_free_tag(const Repository& repository, const std::string& tag, const std::optional<Digest>& commit) {
-  if (const char* reason = why_not_a_ref_name(tag)) throw Error(Fault::usage, tag, std::string("tag name ") + reason);
   const RefState state = read_ref(repository.store(), RefKind::tag, tag);
   if (state.commit && state.commit != commit) {
     throw Error(Fault::conflict, tag, "there is a tag of that name already",
@@ -230,10 +237,28 @@ void remember(const fs::path& path, const Commit& commit, const Checkpoint& chec
 
 }  // namespace
 
-PushReport push(Repository& repository, const Checkpoint& checkpoint, const CommitDraft& draft,
+void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const PushOptions& options) {
+  const auto require_name = [](const char* what, const std::string& name) {
+    if (const char* reason = why_not_a_ref_name(name))
+      throw Error(Fault::usage, name, fmt::format("{} name {}", what, reason));
+  };
+  const auto require_text = [](const char* what, const std::string& text) {
+    if (!is_utf8(text)) throw Error(Fault::usage, what, "is not UTF-8");
+  };
+  require_name("branch", options.branch);
+  if (options.tag) require_name("tag", *options.tag);
+  require_text("message", draft.message);
+  require_text("author", draft.author);
+  for (const auto& [key, value] : draft.meta) require_text("meta", key + value);
+  for (const CheckpointFile& file : checkpoint.files()) {
+    if (is_weights(file.path)) SafetensorsHeader::read(*file.open());
+  }
+}
+
+PushReport push(Repository& repository, const Checkpoint& checkpoint, const CommitDraft& given,
                 const PushOptions& options, const Engine& engine, const Execution& execution) {
-  if (const char* reason = why_not_a_ref_name(options.branch))
-    throw Error(Fault::usage, options.branch, std::string("branch name ") + reason);
+  check_push(checkpoint, given, options);
+  const CommitDraft draft = normalised(given);
   const fs::path state_path = push_state_path(options.state_directory, repository.id(), options.branch);
   make_directories(state_path.parent_path());
   const FileLock lock(state_path.string() + ".lock", "waiting for another push to this branch", execution);

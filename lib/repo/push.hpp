@@ -47,6 +47,10 @@ struct PushReport {
   std::uint64_t anchor_bytes = 0;
 };
 
+/// Everything that can be said against a push before the repository is touched: names, texts, and weights that are no
+/// safetensors files. Throws what push() would throw.
+void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const PushOptions& options);
+
 /// Makes a commit of `checkpoint` on top of the branch's tip. Pushes from one machine to one branch queue; of two
 /// machines the loser's push throws conflict, having lost nothing. The branch moves last, so nobody sees a half-pushed
 /// commit. Never writes into the checkpoint; throws local when it changes while it is read.

@@ -2,6 +2,8 @@
 #include "repo/push_state.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/path.hpp"
 #include "repo/file_stamp.hpp"
 
 #include <algorithm>
@@ -35,6 +37,9 @@ std::optional<PushState> load_push_state(const fs::path& path) try {
 }
 
 void save_push_state(const fs::path& path, const PushState& state) {
+  if (!is_utf8(state.checkpoint.string())) {
+    throw Error(Fault::unsupported, state.checkpoint.string(), "is not UTF-8, so that it cannot be remembered");
+  }
   Json files = Json::object();
   for (const auto& [place, stamp] : state.stamps) files[place] = to_json(stamp);
   make_directories(path.parent_path());

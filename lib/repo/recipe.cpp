@@ -127,6 +127,19 @@ const Recipe* RecipeGraph::best(const Digest& digest) const {
   return found == ways_.end() || found->second.recipe == k_at_hand ? nullptr : &recipes_[found->second.recipe];
 }
 
+std::vector<Digest> RecipeGraph::at_hand_for(const Digest& digest) const {
+  std::map<Digest, Recipe> recipes;
+  collect(digest, recipes);
+  std::set<Digest> found;
+  const auto add = [&](const Digest& each) {
+    const auto way = ways_.find(each);
+    if (way != ways_.end() && way->second.recipe == k_at_hand) found.insert(each);
+  };
+  add(digest);
+  for (const auto& [made, recipe] : recipes) std::ranges::for_each(recipe.base, add);
+  return {found.begin(), found.end()};
+}
+
 std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std::size_t generations) const {
   std::unordered_map<Digest, std::vector<const Recipe*>> ways_to;
   for (const Recipe& recipe : recipes_) ways_to[recipe.digest].push_back(&recipe);

@@ -52,16 +52,17 @@ Repository Repository::open(const std::string& location) {
 Repository Repository::open_or_create(const std::string& location) {
   auto store = open_store(location);
   auto id = read_id(*store);
-  if (!id) {
-    if (!store->list("").empty()) {
-      throw Error(Fault::usage, location, "is neither a repository nor empty", "name a place where nothing is yet");
-    }
+  if (id) return {std::move(store), std::move(*id)};
+  if (store->list("").empty()) {
     store->create(
         k_repository_key,
         seal({{"format", k_repository_format}, {"version", 1}, {"id", random_hex(32)}, {"branches", "exclusive"}}));
-    id = read_id(*store);  // of two that create at once, the first one's counts
   }
-  return {std::move(store), std::move(id.value())};
+  id = read_id(*store);  // of several that create at once, the first one's counts
+  if (!id) {
+    throw Error(Fault::usage, location, "is neither a repository nor empty", "name a place where nothing is yet");
+  }
+  return {std::move(store), std::move(*id)};
 }
 
 Commit Repository::commit(const Digest& id) const {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/pull_writer.hpp"
+
+#include "base/blake3.hpp"
+#include "base/error.hpp"
+#include "repo/version_finder.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+PullWriter::PullWriter(const Repository& repository, const Commit& commit, const LocalFiles& local,
+                       const Engine& engine, const Execution& execution)
+    : repository_(&repository),
+      engine_(&engine),
+      execution_(&execution),
+      stored_graph_(repository.recipes(commit)),
+      graph_(stored_graph_) {
+  for (const auto& [place, held] : local.held) {
+    if (!is_weights(place)) continue;
+    graph_.add_at_hand(held.digest);
+    at_hand_[held.digest].held = &held;
+  }
+  graph_.settle();
+}
+
+void PullWriter::expect(const ManifestFile& file) {
+  if (file.content) return;
+  for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) ++at_hand_.at(digest).uses;
+}
+
+std::uint64_t PullWriter::cost(const ManifestFile& file) const {
+  return file.content || !graph_.can_make(file.identity.digest) ? 0 : graph_.cost(file.identity.digest);
+}
+
+FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path) {
+  OutputFile output(path);
+  if (file.content) {
+    const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
+    if (blake3(bytes) != file.identity.digest) {
+      throw Error(Fault::corrupt, file.identity.path, "its content in the manifest has another digest than it says");
+    }
+    output.append(bytes);
+    execution_->progress->advance(bytes.size());
+  } else {
+    write_bytes(file, output);
+  }
+  if (file.executable) output.set_executable();
+  output.commit(Overwrite::yes, Durability::synced);
+  return stamp_of(path).value();
+}
+
+void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
+  VersionFinder finder(repository_->store(), graph_, *engine_, *execution_);
+  try {
+    for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) {
+      AtHand& local = at_hand_.at(digest);
+      const auto reader = local.open ? local.open : local.held->file.open();
+      local.open = --local.uses > 0 ? reader : nullptr;
+      finder.add_at_hand({local.held->file.path, local.held->file.size_bytes, digest}, reader);
+    }
+    write_version(finder.find(file.identity), &output, *execution_);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::base_mismatch) throw;
+    execution_->progress->note(
+        fmt::format("{}: changed since it was looked at: fetching {} anew", error.object(), file.identity.path));
+    VersionFinder stored(repository_->store(), stored_graph_, *engine_, *execution_);
+    write_version(stored.find(file.identity), &output, *execution_);
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes that are not what they claim to be are refused, and nothing of them is written."""
+
+import concurrent.futures
+import os
+import shutil
+import struct
+import unittest
+
+import safetensors
+import testing
+
+
+class DamageTest(testing.Case):
+    def in_parallel(self, check, cases):
+        """Calls check(case) for all cases, two at a time."""
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for _ in pool.map(check, cases):
+                pass
+
+    def damaged_copies(self, content):
+        """Every cut of `content`, and it with each of its bytes changed."""
+        for i in range(len(content)):
+            yield f"cut-{i}", content[:i]
+            yield f"flip-{i}", content[:i] + bytes([content[i] ^ self.random.randrange(1, 256)]) + content[i + 1:]
+
+    def test_a_delta_cut_or_changed_anywhere(self):
+        tensors = self.some_weights(count=2, elements=40)
+        old = self.write_weights("old.safetensors", tensors)
+        new = self.write_weights("new.safetensors", self.moved(tensors))
+        self.run_ok("diff", old, new, "-o", self.scratch / "delta")
+        copies = list(self.damaged_copies((self.scratch / "delta").read_bytes()))
+        (self.scratch / "copies").mkdir()
+        applied = {name for name, _ in self.random.sample(copies, 200)}
+
+        def check(case):
+            name, content = case
+            path = self.write(f"copies/{name}", content)
+            done = self.run_any("verify", path)
+            self.assertEqual(done.code, 5, self.told(done))
+            self.assert_one_line_error(done)
+            if name in applied:
+                out = self.scratch / f"out-{name}"
+                done = self.run_any("apply", old, path, "-o", out)
+                self.assertEqual(done.code, 5, self.told(done))
+                self.assertFalse(out.exists(), self.told(done))
+            path.unlink()
+
+        self.in_parallel(check, copies)
+        self.assert_no_leftovers()
+
+    def test_a_delta_with_more_behind_it(self):
+        tensors = self.some_weights(count=2, elements=40)
+        old = self.write_weights("old.safetensors", tensors)
+        new = self.write_weights("new.safetensors", self.moved(tensors))
+        self.run_ok("diff", old, new, "-o", self.scratch / "delta")
+        longer = self.write("longer", (self.scratch / "delta").read_bytes() + b"\0")
+        self.run_fails(5, "verify", longer)
+        self.run_fails(5, "apply", old, longer, "-o", self.scratch / "out", absent=self.scratch / "out")
+
+    def test_a_directory_delta(self):
+        for step in "ab":
+            self.write_weights(f"{step}/model.safetensors", self.some_weights())
+            self.write(f"{step}/side.txt", step * 100)
+        self.run_ok("diff", self.scratch / "a", self.scratch / "b", "-o", self.scratch / "delta")
+        for path in [path for path in (self.scratch / "delta").rglob("*") if path.is_file()]:
+            content = path.read_bytes()
+            at = self.random.randrange(len(content))
+            for bad in (content[:at], content[:at] + bytes([content[at] ^ 1]) + content[at + 1:], None):
+                path.unlink() if bad is None else path.write_bytes(bad)
+                done = self.run_any("verify", self.scratch / "delta")
+                # Without its list it is no delta, and is taken for a repository, which it is neither.
+                self.assertIn(done.code, (4, 5) if bad is None else (5,), self.told(done))
+                self.assert_one_line_error(done)
+                done = self.run_any("apply", self.scratch / "a", self.scratch / "delta", "-o", self.scratch / "out")
+                self.assertIn(done.code, (4, 5) if bad is None else (5,), self.told(done))
+                self.assert_one_line_error(done)
+                self.assertFalse((self.scratch / "out").exists(), self.told(done))
+            path.write_bytes(content)
+        self.run_ok("verify", self.scratch / "delta")
+        self.assert_no_leftovers()
+
+    def small_repository(self):
+        """A repository with objects of all kinds, and the checkpoints in it."""
+        repo, steps, tensors = self.scratch / "repo", [self.scratch / "a", self.scratch / "b"], self.some_weights()
+        for i, step in enumerate(steps):
+            self.write_weights(f"{step.name}/model-1.safetensors", tensors if i == 0 else self.moved(tensors))
+            self.write_weights(f"{step.name}/model-2.safetensors", self.some_weights())
+            self.write(f"{step.name}/config.json", f'{{"step":{i}}}')
+            self.write(f"{step.name}/packed", self.random.randbytes(70000))
+            self.write(f"{step.name}/large", self.random.randbytes(1 << 21))
+            self.run_ok("push", step, repo, "--tag", f"v{i}")
+        self.run_ok("verify", repo)
+        return repo, steps
+
+    def test_every_file_of_a_repository(self):
+        repo, _ = self.small_repository()
+        paths = [path for path in repo.rglob("*") if path.is_file()]
+        self.assertGreater(len(paths), 12)
+        for path in paths:
+            key, content = path.relative_to(repo).as_posix(), path.read_bytes()
+            places = {0, len(content) - 1, self.random.randrange(len(content))}
+            copies = [content[:at] + bytes([content[at] ^ 0x20]) + content[at + 1:] for at in places]
+            for bad in [*copies, b"", content[:-1], content + b"\n"]:
+                path.write_bytes(bad)
+                done = self.run_any("verify", repo)
+                self.assertEqual(done.code, 5, f"{key}: {self.told(done)}")
+                self.assertIn(key, done.out + done.err)
+                self.assert_one_line_error(done)
+            path.write_bytes(content)
+        self.run_ok("verify", repo)
+
+    def test_every_file_of_a_repository_is_missed(self):
+        repo, _ = self.small_repository()
+        for path in [path for folder in ("objects", "commits", "recipes") for path in (repo / folder).rglob("*")
+                     if path.is_file()]:
+            path.rename(self.scratch / "away")
+            self.run_fails(5, "verify", repo)
+            (self.scratch / "away").rename(path)
+        self.run_ok("verify", repo)
+
+    def test_pull_of_what_is_damaged(self):
+        repo, (_, step) = self.small_repository()
+        out = self.scratch / "out"
+        for path in [path for path in repo.rglob("*") if path.is_file() and path.name != "0000000000000001"]:
+            content, key = path.read_bytes(), path.relative_to(repo).as_posix()
+            at = self.random.randrange(len(content))
+            path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+            done = self.run_any("pull", repo, out)
+            if done.code == 0:  # the tip does not need it
+                self.assert_same_tree(out, step)
+                self.assertTrue(key.startswith(("objects/", "commits/", "recipes/")), self.told(done))
+            else:
+                self.assertEqual(done.code, 5, f"{key}: {self.told(done)}")
+                self.assert_one_line_error(done)
+                self.assertIn(path.stem if key.startswith("objects/") else key, done.err)
+                for found in out.rglob("*.*") if out.exists() else []:
+                    if found.is_file() and ".wdelta" not in found.parts:
+                        self.assert_same_file(found, step / found.relative_to(out))
+                        self.assertTrue(key.startswith("objects/"), f"{found} was written: {self.told(done)}")
+                self.assertFalse((out / "config.json").exists(), self.told(done))
+            path.write_bytes(content)
+            shutil.rmtree(out, ignore_errors=True)
+        self.assert_no_leftovers()
+
+    def test_pull_over_another_commit_of_what_is_damaged(self):
+        repo, (a, b) = self.small_repository()
+        out = self.scratch / "out"
+        self.run_ok("pull", f"{repo}@v0", out)
+        for path in sorted((repo / "objects").rglob("*.safetensors")):
+            content = path.read_bytes()
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+            done = self.run_any("pull", repo, out)
+            if done.code != 0:
+                self.assertEqual(done.code, 5, self.told(done))
+                for place in ("model-1.safetensors", "model-2.safetensors"):
+                    found = testing.file_digest(out / place)
+                    self.assertIn(found, (testing.file_digest(a / place), testing.file_digest(b / place)))
+            path.write_bytes(content)
+            self.run_ok("pull", repo, out)
+            self.assert_same_tree(out, b)
+            self.run_ok("pull", f"{repo}@v0", out)
+            self.assert_same_tree(out, a)
+        self.assert_no_leftovers()
+
+    def test_huge_header(self):
+        good = self.write_weights("good.safetensors", self.some_weights())
+        for announced in (1 << 60, (1 << 64) - 1, 100_000_001, 1 << 32):
+            for behind in (b"", b'{"x":', b" " * 4096):
+                bad = self.write("bad.safetensors", struct.pack("<Q", announced) + behind)
+                for words in (["diff", good, bad, "-o", self.scratch / "out"], ["diff", bad, good],
+                              ["push", bad, self.scratch / "repo"],
+                              ["verify", bad], ["apply", good, bad, "-o", self.scratch / "out"]):
+                    self.run_fails(5, *words, says="bad.safetensors", absent=self.scratch / "out", timeout=20,
+                                   **({} if testing.is_sanitized() else {"prefix": ("prlimit", f"--as={1 << 30}")}))
+
+    def test_a_checkpoint_that_is_cut(self):
+        step, = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", 1)
+        weights = next(step.glob("*-00002-of-*"))
+        content = weights.read_bytes()
+        for length in (0, 7, 8, 9, 100, len(content) // 2, len(content) - 1):
+            weights.write_bytes(content[:length])
+            self.run_fails(5, "push", step, self.scratch / "repo", says=weights.name)
+            self.run_fails(5, "diff", step, step, "-o", self.scratch / "delta", says=weights.name,
+                           absent=self.scratch / "delta")
+        weights.unlink()
+        self.run_fails(3, "push", step, self.scratch / "repo", says=weights.name)
+        self.assertFalse((self.scratch / "repo" / "branches").exists())
+
+    def test_every_cut_of_a_small_checkpoint(self):
+        good = self.write("good.safetensors", safetensors.encode(self.some_weights(count=2, elements=30)))
+        content = good.read_bytes()
+
+        def check(length):
+            bad = self.write(f"cut-{length}.safetensors", content[:length])
+            done = self.run_any("diff", good, bad, "-o", f"{bad}.delta")
+            self.assertEqual(done.code, 5, self.told(done))
+            self.assert_one_line_error(done)
+            self.assertFalse(os.path.exists(f"{bad}.delta"))
+
+        self.in_parallel(check, range(len(content)))
+        self.assert_no_leftovers()
+
+    def test_a_sound_object_in_the_place_of_another(self):
+        repo, _ = self.small_repository()
+        objects = sorted((repo / "objects").rglob("*.safetensors"))
+        for first, second in zip(objects, objects[1:]):
+            content = first.read_bytes()
+            shutil.copyfile(second, first)
+            self.run_fails(5, "verify", repo)
+            first.write_bytes(content)
+        self.run_ok("verify", repo)
+
+
+if __name__ == "__main__":
+    testing.main()

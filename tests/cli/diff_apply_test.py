@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""diff and apply: apply(diff(a, b), a) is b, for files and directories, one delta or several; and what is refused."""
+
+import json
+import os
+import shutil
+import unittest
+
+import safetensors
+import testing
+
+
+def read_tensors(path):
+    return safetensors.decode(path.read_bytes())
+
+
+class DiffApplyTest(testing.Case):
+    def diff(self, base, result, delta, *options):
+        self.run_ok("diff", base, result, "-o", delta, *options)
+        self.run_ok("verify", delta)
+        return delta
+
+    def chain_of(self, steps):
+        return [self.diff(base, result, self.scratch / f"delta-{i}")
+                for i, (base, result) in enumerate(zip(steps, steps[1:]))]
+
+    def check_chain(self, steps, assert_same):
+        """Several deltas in one pass make what they make one after the other: the last step."""
+        deltas = self.chain_of(steps)
+        self.run_ok("apply", steps[0], *deltas, "-o", self.scratch / "at-once")
+        assert_same(self.scratch / "at-once", steps[-1])
+        at = steps[0]
+        for i, delta in enumerate(deltas):
+            self.run_ok("apply", at, delta, "-o", self.scratch / f"after-{i}")
+            at = self.scratch / f"after-{i}"
+            assert_same(at, steps[i + 1])
+        self.assert_no_leftovers()
+
+    def test_chain_of_files(self):
+        steps = self.make_run("run", "--size", "2M", "--single", "--steps", 4)
+        self.check_chain([next(step.glob("*.safetensors")) for step in steps], self.assert_same_file)
+
+    def test_chain_of_directories(self):
+        for name, options in (("single", ["--single"]), ("sharded", ["--shards", 3])):
+            with self.subTest(name):
+                steps = self.make_run(name, "--size", "2M", "--steps", 4, *options)
+                self.check_chain(steps, self.assert_same_tree)
+                for path in self.scratch.glob("delta-*"):
+                    shutil.rmtree(path)
+                for path in [*self.scratch.glob("after-*"), self.scratch / "at-once"]:
+                    shutil.rmtree(path)
+
+    def test_directories_with_side_files(self):
+        for step in "abc":
+            self.write_weights(f"{step}/model.safetensors", self.some_weights())
+            self.write(f"{step}/config.json", "{}\n" if step == "a" else '{"a":1}\n')
+            self.write(f"{step}/run.sh", "#!/bin/sh\n", executable=step != "b")
+            self.write(f"{step}/empty", b"")
+        self.write("a/removed/deep/er.txt", "removed")
+        self.write("b/added/no te.txt", "added")
+        self.write("b/big.bin", self.random.randbytes(3 << 20))
+        self.write("c/big.bin", self.random.randbytes(3 << 20))
+        (self.scratch / "c" / "nothing" / "here").mkdir(parents=True)
+        a, b, c = (self.scratch / step for step in "abc")
+        deltas = self.chain_of([a, b, c])
+        (self.scratch / "c" / "nothing" / "here").rmdir()
+        (self.scratch / "c" / "nothing").rmdir()  # directories without files are no part of a checkpoint
+        self.run_ok("apply", a, *deltas, "-o", self.scratch / "at-once")
+        self.assert_same_tree(self.scratch / "at-once", c)
+        self.run_ok("apply", a, deltas[0], "-o", self.scratch / "once")
+        self.assert_same_tree(self.scratch / "once", b)
+        changes = {file["path"]: file["change"] for file in json.loads(self.run_ok("diff", a, b, "--json"))["files"]}
+        self.assertEqual(changes, {
+            "model.safetensors": "changed", "config.json": "changed", "run.sh": "changed", "empty": "same",
+            "removed/deep/er.txt": "removed", "added/no te.txt": "added", "big.bin": "added"})
+
+    def test_directories_with_nothing(self):
+        self.write_weights("full/model.safetensors", self.some_weights())
+        (self.scratch / "empty").mkdir()
+        full, empty = self.scratch / "full", self.scratch / "empty"
+        for base, result in ((empty, full), (full, empty), (empty, empty), (full, full)):
+            with self.subTest(base=base.name, result=result.name):
+                delta = self.diff(base, result, self.scratch / f"{base.name}-{result.name}")
+                out = self.scratch / f"out-{base.name}-{result.name}"
+                self.run_ok("apply", base, delta, "-o", out)
+                self.assert_same_tree(out, result)
+        self.assertEqual(self.run_any("diff", "--exit-code", full, full).code, 0)
+        self.assertEqual(self.run_any("diff", "--exit-code", empty, full).code, 10)
+
+    def test_empty_output_directory_is_taken(self):
+        a, b = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", 2)
+        for name in ("delta", "out"):
+            (self.scratch / name).mkdir()
+        self.run_ok("diff", a, b, "-o", f"{self.scratch}/delta/")
+        self.run_ok("apply", a, self.scratch / "delta", "-o", f"{self.scratch}/out/")
+        self.assert_same_tree(self.scratch / "out", b)
+
+    def test_figures_agree_with_a_count_in_python(self):
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
+        base, result = read_tensors(old), read_tensors(new)
+        expected = {name: safetensors.count_changes(base[name], result[name]) for name in result}
+        found = json.loads(self.run_ok("diff", old, new, "--json"))
+        (file,) = found["files"]
+        self.assertEqual({tensor["name"]: tensor["changed"] for tensor in file["tensors"]}, expected)
+        self.assertEqual(found["changed"], sum(expected.values()))
+        self.assertEqual(found["elements"], sum(tensor["elements"] for tensor in file["tensors"]))
+        self.assertEqual(found["encoded_bytes"], sum(tensor["encoded_bytes"] for tensor in file["tensors"]))
+        for tensor in file["tensors"]:
+            self.assertEqual(tensor["shape"], result[tensor["name"]][1])
+            self.assertEqual(tensor["encoding"] == "same", expected[tensor["name"]] == 0)
+        lines = self.run_ok("diff", old, new).splitlines()
+        table = {line.split()[0]: line.split() for line in lines[1:] if line.split()[:1]
+                 and line.split()[0] in expected}
+        self.assertEqual({name: int(row[4].replace(",", "")) for name, row in table.items()}, expected)
+        self.assertEqual(len({line.index("BF16") for line in lines if " BF16 " in line}), 1, "the table is aligned")
+        changed = sum(1 for count in expected.values() if count)
+        total = f"{changed} of {len(expected)} tensors, {sum(expected.values()):,} of {found['elements']:,} elements"
+        self.assertTrue(lines[-1].startswith(total), lines[-1])
+        stat = self.run_ok("diff", a, b, "--stat").splitlines()
+        self.assertEqual(len(stat), 1 + len(list(b.iterdir())))
+        self.assertEqual(stat[-1], lines[-1])
+        self.assertEqual(self.run_ok("diff", a, b, "-q"), "")
+
+    def test_exit_code(self):
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        for extra in ([], ["--json"], ["--stat"], ["-o", self.scratch / "delta"]):
+            self.assertEqual(self.run_any("diff", "--exit-code", a, b, *extra).code, 10)
+        self.assertEqual(self.run_any("diff", "--exit-code", a, a).code, 0)
+        self.assertEqual(self.run_any("diff", a, b).code, 0)
+        shutil.copytree(a, self.scratch / "copy")
+        os.chmod(self.scratch / "copy" / "config.json", 0o755)
+        self.assertEqual(self.run_any("diff", "--exit-code", a, self.scratch / "copy").code, 10)
+
+    def test_every_encoding(self):
+        old = self.write_weights("old.safetensors", tensors := self.some_weights(elements=70000))
+        new = self.write_weights("new.safetensors", self.moved(tensors))
+        sizes = {}
+        for encoding in ("auto", "sparse", "dense", "whole"):
+            delta = self.diff(old, new, self.scratch / encoding, "--encoding", encoding)
+            self.run_ok("apply", old, delta, "-o", self.scratch / "out")
+            self.assert_same_file(self.scratch / "out", new)
+            sizes[encoding] = delta.stat().st_size
+        self.assertEqual(sizes["auto"], min(sizes.values()))
+        self.run_fails_usage("diff", old, new, "--encoding", "smart")
+
+    def run_fails_usage(self, *words):
+        done = self.run_any(*words)
+        self.assertEqual(done.code, 2, self.told(done))
+        self.assertTrue(done.err.startswith("wdelta: "), self.told(done))
+
+    def test_inputs_are_not_overwritten(self):
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
+        before = testing.describe(self.scratch / "run")
+        for base, result, output in ((old, new, old), (old, new, new), (a, b, a), (a, b, b),
+                                     (old, new, os.path.relpath(new))):
+            self.run_fails(2, "diff", base, result, "-o", output)
+        self.write("full/file", "x")
+        self.run_fails(3, "diff", a, b, "-o", self.scratch / "full", says="full")
+        delta = self.diff(a, b, self.scratch / "delta")
+        self.run_fails(3, "apply", a, delta, "-o", self.scratch / "full", says="full")
+        self.run_fails(3, "apply", a, delta, "-o", a)
+        self.assertEqual((self.scratch / "full" / "file").read_text(), "x")
+        self.assertEqual(testing.describe(self.scratch / "run"), before)
+        delta = self.diff(old, new, self.scratch / "file.delta")
+        content = delta.read_bytes()
+        self.run_fails(2, "apply", old, delta, "-o", delta)
+        self.assertEqual(delta.read_bytes(), content)
+
+    def test_apply_over_its_base(self):
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
+        delta = self.diff(old, new, self.scratch / "delta")
+        self.run_ok("apply", old, delta, "-o", old)
+        self.assert_same_file(old, new)
+        self.run_fails(6, "apply", old, delta, "-o", old)  # a delta is never applied twice
+        self.assert_same_file(old, new)
+
+    def test_wrong_bases_and_orders(self):
+        steps = [next(step.glob("*.safetensors"))
+                 for step in self.make_run("run", "--size", "1M", "--single", "--steps", 4)]
+        deltas, out = self.chain_of(steps), self.scratch / "out"
+        self.run_fails(6, "apply", steps[1], deltas[0], "-o", out, absent=out)
+        self.run_fails(6, "apply", steps[0], deltas[1], deltas[0], "-o", out, absent=out)
+        self.run_fails(6, "apply", steps[0], deltas[0], deltas[2], "-o", out, absent=out)
+        self.run_fails(6, "apply", steps[0], deltas[0], deltas[0], "-o", out, absent=out)
+        short = self.write_weights("short.safetensors", self.some_weights())
+        self.run_fails(6, "apply", short, deltas[0], "-o", out, absent=out)
+        damaged = bytearray(deltas[0].read_bytes())
+        damaged[-1] ^= 1
+        self.run_fails(5, "apply", steps[0], self.write("damaged", damaged), "-o", out, absent=out, says="damaged")
+        self.run_fails(5, "apply", steps[0], steps[1], "-o", out, absent=out)  # weights are no delta
+
+    def test_wrong_bases_and_orders_of_directories(self):
+        steps = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", 4)
+        deltas, out = self.chain_of(steps), self.scratch / "out"
+        self.run_fails(6, "apply", steps[1], deltas[0], "-o", out, absent=out)
+        self.run_fails(6, "apply", steps[0], deltas[1], deltas[0], "-o", out, absent=out)
+        self.run_fails(6, "apply", steps[0], deltas[0], deltas[2], "-o", out, absent=out)
+        os.remove(next(steps[0].glob("*-00002-of-*")))
+        os.remove(next(steps[0].glob("*.index.json")))
+        self.run_fails(6, "apply", steps[0], deltas[0], "-o", out, absent=out)
+        self.run_fails(2, "apply", steps[1], deltas[1], next(steps[0].glob("*.safetensors")), "-o", out, absent=out)
+        (deltas[1] / "wdelta.json").write_text("{}")
+        self.run_fails(5, "apply", steps[1], deltas[1], "-o", out, absent=out)
+
+    def test_missing_inputs(self):
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        delta, none, out = self.diff(a, b, self.scratch / "delta"), self.scratch / "none", self.scratch / "out"
+        self.run_fails(4, "diff", none, b, says="none")
+        self.run_fails(4, "diff", a, none, "-o", out, absent=out, says="none")
+        self.run_fails(4, "apply", none, delta, "-o", out, absent=out, says="none")
+        self.run_fails(4, "apply", a, none, "-o", out, absent=out, says="none")
+        for words in (["diff"], ["diff", a], ["apply", a, delta], ["apply", a, "-o", out], ["fold", a], []):
+            self.assertEqual(self.run_any(*words).code, 2, words)
+
+    def test_revisions_as_checkpoints(self):
+        steps, repo = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", 3), self.scratch / "repo"
+        for number, step in enumerate(steps, 1):
+            self.run_ok("push", step, repo, "--step", number)
+        for i, (old, new) in enumerate(((f"{repo}@step:1", steps[2]), (steps[0], f"{repo}@step:3"),
+                                        (f"{repo}@main~2", f"{repo}@main"))):
+            delta = self.diff(old, new, self.scratch / f"delta-{i}")
+            self.run_ok("apply", steps[0], delta, "-o", self.scratch / f"out-{i}")
+            self.assert_same_tree(self.scratch / f"out-{i}", steps[2])
+            self.run_ok("apply", f"{repo}@step:1", delta, "-o", self.scratch / f"remade-{i}")
+            self.assert_same_tree(self.scratch / f"remade-{i}", steps[2])
+            self.run_fails(6, "apply", f"{repo}@step:2", delta, "-o", self.scratch / "out", absent=self.scratch / "out")
+        self.assertEqual(self.run_any("diff", "--exit-code", f"{repo}@step:2", steps[1]).code, 0)
+        self.assertEqual(self.run_any("diff", "--exit-code", "@step:2", steps[1], env={"WDELTA_REPO": str(repo)}).code,
+                         0)
+        self.run_fails(4, "diff", f"{repo}@step:9", steps[1])
+        self.run_fails(4, "diff", f"{self.scratch}/none@main", steps[1])
+
+
+if __name__ == "__main__":
+    testing.main()

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Full disks, read-only file systems, missing permissions and inputs of the wrong kind: one clear line, the right exit
+code, nothing half-written; and the next run, with the fault gone, finishes."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import unittest
+
+import testing
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+class FaultsTest(testing.Case):
+    def small_disk(self, size="2m", name="disk"):
+        """A file system of its own with so much room."""
+        if not shutil.which("mount"):
+            self.skipTest("mount is not installed")
+        disk = self.scratch / name
+        disk.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "wdelta-test", disk],
+                              stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            self.skipTest(f"no file system can be mounted here: {done.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        return disk
+
+    def remount(self, disk, options):
+        subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
+
+    def fill(self, disk):
+        """Takes all the room that is left on a disk, to the last byte."""
+        path = disk / "filled"
+        try:
+            with open(path, "wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+        except OSError:
+            pass
+        return path
+
+    def steps(self, size="3M", count=2):
+        return self.make_run("run", "--size", size, "--shards", 2, "--steps", count)
+
+    def weights(self, step):
+        return sorted(step.glob("*.safetensors"))[0]
+
+    def test_full_disk_under_diff(self):
+        (a, b), disk = self.steps(), self.small_disk("1m")
+        for old, new in ((a, b), (self.weights(a), self.weights(b))):
+            self.run_fails(3, "diff", old, new, "-o", disk / "delta", "--encoding", "whole",
+                           says=["delta", "No space"], absent=disk / "delta")
+            self.assertEqual(os.listdir(disk), [])
+        self.remount(disk, "size=20m")
+        self.run_ok("diff", a, b, "-o", disk / "delta", "--encoding", "whole")
+        self.run_ok("verify", disk / "delta")
+
+    def test_full_disk_under_apply(self):
+        (a, b), disk = self.steps(), self.small_disk("1m")
+        for i, (old, new) in enumerate(((a, b), (self.weights(a), self.weights(b)))):
+            self.run_ok("diff", old, new, "-o", self.scratch / f"delta-{i}")
+            self.run_fails(3, "apply", old, self.scratch / f"delta-{i}", "-o", disk / "out", says=["out", "No space"],
+                           absent=disk / "out")
+            self.assertEqual(os.listdir(disk), [])
+        self.remount(disk, "size=20m")
+        self.run_ok("apply", a, self.scratch / "delta-0", "-o", disk / "out")
+        self.assert_same_tree(disk / "out", b)
+
+    def test_full_disk_under_push(self):
+        (a, b), disk = self.steps(), self.small_disk("2m")
+        repo = disk / "repo"
+        self.run_fails(3, "push", a, repo, says="No space")
+        self.assertFalse((repo / "branches").exists())
+        self.remount(disk, "size=4m")
+        first = self.run_ok("push", a, repo).strip()
+        (b / "noise").write_bytes(self.random.randbytes(2 << 20))
+        self.run_fails(3, "push", b, repo, says="No space")
+        self.assertEqual(json.loads(self.run_ok("show", repo, "--json"))["commit"], first)
+        self.run_ok("verify", repo)
+        (b / "noise").unlink()
+        filled = self.fill(disk)
+        self.run_fails(3, "push", b, repo, says="No space")
+        self.run_ok("verify", repo)
+        filled.unlink()
+        self.run_ok("push", b, repo)
+        self.run_ok("verify", repo)
+        self.run_ok("verify", f"{repo}@main")
+
+    def test_full_disk_under_pull(self):
+        (a, b), disk, repo = self.steps(), self.small_disk("2m"), self.scratch / "repo"
+        ids = [self.run_ok("push", step, repo).strip() for step in (a, b)]
+        out = disk / "out"
+        self.run_fails(3, "pull", f"{repo}@{ids[0]}", out, says="No space")
+        self.assertFalse((out / "config.json").exists())
+        self.assertFalse((out / "model.safetensors.index.json").exists())
+        self.remount(disk, "size=8m")
+        self.run_ok("pull", f"{repo}@{ids[0]}", out)
+        self.assert_same_tree(out, a)
+        self.fill(disk)
+        self.run_fails(3, "pull", f"{repo}@{ids[1]}", out, says="No space")
+        if (out / "config.json").exists():
+            self.assertEqual({self.weights(out).read_bytes() == self.weights(step).read_bytes() for step in (a, b)},
+                             {True, False})
+        (disk / "filled").unlink()
+        self.run_ok("pull", f"{repo}@{ids[1]}", out)
+        self.assert_same_tree(out, b)
+
+    def test_a_pull_needs_room_for_one_more_shard_only(self):
+        steps, repo = self.make_run("run", "--size", "8M", "--shards", 8, "--steps", 2), self.scratch / "repo"
+        ids = [self.run_ok("push", step, repo).strip() for step in steps]
+        disk = self.small_disk("12m")
+        for i in (0, 1, 0):
+            self.run_ok("pull", f"{repo}@{ids[i]}", disk / "out")
+            self.assert_same_tree(disk / "out", steps[i])
+
+    @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not installed")
+    def test_open_files_do_not_grow_with_shards_and_deltas(self):
+        steps, repo = [], self.scratch / "repo"
+        tensors = [self.some_weights(count=1, elements=50) for _ in range(60)]
+        for i in range(3):
+            tensors = [self.moved(each) for each in tensors]
+            steps.append(self.scratch / f"step-{i}")
+            for j, each in enumerate(tensors):
+                self.write_weights(f"step-{i}/model-{j:05}.safetensors", each)
+        few = {"prefix": ("prlimit", "--nofile=50:4096")}  # soft and hard
+        for i in (0, 1):
+            self.run_ok("diff", steps[i], steps[i + 1], "-o", self.scratch / f"delta-{i}", **few)
+        ids = [self.run_ok("push", step, repo, **few).strip() for step in steps]
+        self.run_ok("verify", repo, **few)
+        self.run_ok("verify", f"{repo}@main", **few)
+        for i in (0, 2, 1):
+            self.run_ok("pull", f"{repo}@{ids[i]}", self.scratch / "pulled", **few)
+            self.assert_same_tree(self.scratch / "pulled", steps[i])
+        self.run_ok("apply", steps[0], self.scratch / "delta-0", self.scratch / "delta-1", "-o", self.scratch / "out",
+                    **few)
+        self.assert_same_tree(self.scratch / "out", steps[2])
+
+    def test_full_disk_under_the_state(self):
+        a, b = self.steps("1M")
+        disk = self.small_disk("16k")
+        for step in (a, b):
+            done = self.run_any("push", step, self.scratch / "repo", env={"WDELTA_STATE_DIR": str(disk)})
+            self.assertIn(done.code, (0, 3), self.told(done))
+            if done.code == 3:
+                self.assert_one_line_error(done)
+                self.assertIn(str(disk), done.err)
+            self.fill(disk)
+        self.assert_no_leftovers()
+
+    def test_full_disk_behind_stdout(self):
+        (a, b), repo = self.steps("1M"), self.scratch / "repo"
+        self.run_ok("push", a, repo, "--tag", "t")
+        self.run_ok("diff", a, b, "-o", self.scratch / "delta")
+        for words in (["diff", a, b], ["diff", a, b, "--json"], ["log", repo], ["show", repo],
+                      ["show", repo, "--json"], ["tag", repo],
+                      ["verify", repo], ["apply", a, self.scratch / "delta", "-o", self.scratch / "out"],
+                      ["push", b, repo],
+                      ["push", b, repo, "--json"], ["pull", repo, self.scratch / "pulled"], ["--version"],
+                      ["help", "exit-codes"], ["diff", "--help"]):
+            with open("/dev/full", "wb") as full:
+                done = self.run_any(*words, stdout=full)
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assertIn("No space left", done.err, self.told(done))
+        self.assert_no_leftovers()
+        self.run_ok("verify", repo)
+
+    def test_closed_pipe_behind_stdout(self):
+        a, b = self.steps("1M")
+        for options in ([], ["--json"], ["--stat"]):
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = self.run_any("diff", a, b, *options, stdout=writing)
+            os.close(writing)
+            self.assertNotIn(done.code, (0, 1), self.told(done))
+            self.assertEqual(done.err, "", self.told(done))
+
+    def test_read_only_file_system(self):
+        (a, b), disk = self.steps("1M"), self.small_disk("20m")
+        repo, out = disk / "repo", disk / "out"
+        self.run_ok("push", a, repo)
+        self.run_ok("pull", repo, out)
+        self.run_ok("diff", a, b, "-o", self.scratch / "delta")
+        self.remount(disk, "ro")
+        self.addCleanup(self.remount, disk, "rw")
+        for words in (["diff", a, b, "-o", disk / "delta"],
+                      ["diff", self.weights(a), self.weights(b), "-o", disk / "delta"],
+                      ["apply", a, self.scratch / "delta", "-o", disk / "new"], ["push", b, repo],
+                      ["push", b, disk / "another"],
+                      ["pull", repo, disk / "fresh"], ["pull", repo, out], ["tag", repo, "t"]):
+            self.run_fails(3, *words, says=["Read-only file system", str(disk)])
+        self.run_ok("pull", repo, self.scratch / "pulled")  # reading needs no more than reading
+        self.assert_same_tree(self.scratch / "pulled", a)
+        self.run_ok("verify", repo)
+        self.run_ok("verify", f"{repo}@main")
+        self.run_ok("verify", out, repo)
+        self.run_ok("log", repo)
+
+    def as_nobody(self):
+        """Options that run the binary as a user with no rights, on a copy of it that this user can reach."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can become nobody")
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        self.scratch.chmod(0o755)
+        shutil.copy(testing.WDELTA, self.scratch / "wdelta")
+        own = self.scratch / "nobody"
+        own.mkdir()
+        shutil.chown(own, 65534, 65534)
+        probe = subprocess.run([*NOBODY, self.scratch / "wdelta", "--version"], capture_output=True, cwd="/")
+        if probe.returncode != 0:
+            self.skipTest(f"nobody cannot run the binary: {probe.stderr.decode().strip()}")
+        was = testing.WDELTA
+        testing.WDELTA = str(self.scratch / "wdelta")
+        self.addCleanup(setattr, testing, "WDELTA", was)
+        return own, {"prefix": NOBODY, "env": {"WDELTA_STATE_DIR": str(own / "state")}, "cwd": "/"}
+
+    def test_permission_denied(self):
+        own, nobody = self.as_nobody()
+        (a, b), repo = self.steps("1M"), self.scratch / "repo"
+        self.run_ok("push", a, repo)
+        self.run_ok("diff", a, b, "-o", self.scratch / "delta")
+        self.run_ok("pull", repo, own / "pulled", **nobody)
+        self.run_ok("verify", repo, **nobody)
+        self.run_ok("pull", repo, self.scratch / "roots")
+        for words, named in (
+                (["diff", a, b, "-o", self.scratch / "new"], "new"),
+                (["apply", a, self.scratch / "delta", "-o", self.scratch / "new"], "new"),
+                (["push", b, repo], "repo"), (["push", b, self.scratch / "new"], "new"),
+                (["pull", repo, self.scratch / "new"], "new"),
+                (["pull", repo, self.scratch / "roots"], "roots"), (["tag", repo, "t"], "repo")):
+            self.run_fails(3, *words, says=["Permission denied", named], absent=self.scratch / "new", **nobody)
+        shard = self.weights(b)
+        shard.chmod(0)
+        for words in (["diff", a, b, "-o", own / "new"], ["diff", a, shard], ["push", b, own / "pushed"],
+                      ["verify", b, repo]):
+            self.run_fails(3, *words, says=["Permission denied", shard.name], absent=own / "delta", **nobody)
+        shard.chmod(0o644)
+        b.chmod(0o700)
+        self.run_fails(3, "diff", a, b, says=["Permission denied", b.name], **nobody)
+        stored = next((repo / "objects").rglob("*.safetensors"))
+        stored.chmod(0)
+        for words in (["pull", repo, own / "new"], ["verify", repo], ["verify", f"{repo}@main"]):
+            done = self.run_any(*words, **nobody)
+            self.assertIn(done.code, (3, 5), self.told(done))
+            self.assert_one_line_error(done)
+            self.assertIn(stored.name, done.out + done.err)
+        repo.chmod(0o700)
+        for words in (["log", repo], ["pull", repo, own / "newer"], ["push", a, repo]):
+            self.run_fails(3, *words, says="Permission denied", absent=own / "newer", **nobody)
+
+    def test_state_directory_without_permission(self):
+        own, nobody = self.as_nobody()
+        a, b = self.steps("1M")
+        shutil.copytree(a, own / "a")
+        (self.scratch / "roots").mkdir()
+        nobody["env"] = {"WDELTA_STATE_DIR": str(self.scratch / "roots" / "state")}
+        done = self.run_any("push", a, own / "repo", **nobody)
+        self.assertIn(done.code, (0, 3), self.told(done))
+        if done.code == 3:
+            self.assert_one_line_error(done)
+            self.assertIn("roots/state", done.err)
+
+    def test_inputs_of_the_wrong_kind(self):
+        a, b = self.steps("1M")
+        shard, odd = self.weights(b), self.scratch / "odd.safetensors"
+        repo, out = self.scratch / "repo", self.scratch / "out"
+        self.run_ok("push", a, repo)
+        self.run_ok("diff", a, b, "-o", self.scratch / "delta")
+        server = socket.socket(socket.AF_UNIX)
+        self.addCleanup(server.close)
+        kinds = {"a FIFO": lambda path: os.mkfifo(path), "a device": lambda path: os.symlink("/dev/zero", path),
+                 "a socket": lambda path: server.bind(str(path)),
+                 "a symlink to nothing": lambda path: os.symlink("/none", path),
+                 "a symlink to itself": lambda path: os.symlink(path, path)}
+        shard.unlink()
+        for kind, make in kinds.items():
+            with self.subTest(kind):
+                make(odd)
+                for words in (["diff", odd, odd], ["apply", odd, self.scratch / "delta", "-o", out],
+                              ["push", odd, repo], ["verify", odd],
+                              ["apply", a, odd, "-o", out]):
+                    done = self.run_any(*words, timeout=20)
+                    self.assertIn(done.code, (3, 4), self.told(done))
+                    self.assert_one_line_error(done)
+                    self.assertFalse(out.exists(), self.told(done))
+                os.rename(odd, shard)
+                for words in (["diff", a, b, "-o", out], ["push", b, repo], ["verify", b, repo]):
+                    self.run_fails(3, *words, says=shard.name, absent=out, timeout=20)
+                shard.unlink()
+        shard.mkdir()
+        self.run_fails(3, "diff", a, b, says=shard.name)
+
+
+if __name__ == "__main__":
+    testing.main()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the command line share: a scratch directory for each test, runs of the binary, and the checks that
+hold for every run: the exit code, one line for an error, and nothing half-written left."""
+
+import hashlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import safetensors
+
+WDELTA = os.environ.get("WDELTA", "")
+MAKE_RUN = os.environ.get("MAKE_RUN", "")
+_LEFTOVER = re.compile(r"\..*\.wdelta-[^/]{6}")
+_STATE = ".wdelta"  # what pull keeps beside a checkpoint
+
+
+class Run:
+    """A run of the binary that has ended."""
+
+    def __init__(self, words, code, out, err):
+        self.words, self.code, self.out, self.err = words, code, out, err
+
+    def __str__(self):
+        return f"exit {self.code} of {' '.join(map(str, self.words))}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+class Case(unittest.TestCase):
+    """A test with a directory of its own, gone afterwards, and a state directory in it."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        self.scratch = Path(tempfile.mkdtemp(prefix="wdelta-test-"))
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.seed = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 32)))
+        self.random = random.Random(self.seed)
+
+    def environment(self, **more):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("WDELTA", "XDG_"))}
+        environment.update(WDELTA_STATE_DIR=str(self.scratch / "state"), HOME=str(self.scratch), LC_ALL="C.UTF-8")
+        environment.update(more)
+        return environment
+
+    def command(self, *words):
+        return [WDELTA, *(word if isinstance(word, bytes) else str(word) for word in words)]
+
+    def run_any(self, *words, env=None, prefix=(), timeout=120, **more):
+        """Runs the binary whatever comes of it."""
+        done = subprocess.run([*prefix, *self.command(*words)], env=self.environment(**(env or {})), timeout=timeout,
+                              stdin=subprocess.DEVNULL,
+                              **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
+        out, err = ((text or b"").decode("utf-8", "backslashreplace") for text in (done.stdout, done.stderr))
+        return Run(words, done.returncode, out, err)
+
+    def run_ok(self, *words, **more):
+        """Runs the binary, which must succeed; returns what it printed."""
+        done = self.run_any(*words, **more)
+        self.assertEqual(done.code, 0, self.told(done))
+        return done.out
+
+    def run_fails(self, code, *words, says=(), absent=None, **more):
+        """Runs the binary, which must fail with this exit code, in one line, and without the output."""
+        done = self.run_any(*words, **more)
+        self.assertEqual(done.code, code, self.told(done))
+        self.assert_one_line_error(done)
+        for part in [says] if isinstance(says, str) else says:
+            self.assertIn(part, done.err, self.told(done))
+        if absent is not None:
+            self.assertFalse(os.path.lexists(absent), f"{absent} is there\n{self.told(done)}")
+        self.assert_no_leftovers()
+        return done
+
+    def told(self, done):
+        return f"seed {self.seed}: {done}"
+
+    def assert_one_line_error(self, done):
+        notes = re.compile(r"wdelta: \w+: note: ")
+        errors = [line for line in done.err.splitlines() if line.startswith("wdelta: ") and not notes.match(line)]
+        self.assertEqual(len(errors), 1, self.told(done))
+        command = next((word for word in done.words if not str(word).startswith("-")), "")
+        form = "interrupted" if done.code in (130, 143) else ".+: .+"
+        self.assertRegex(errors[0], rf"^wdelta: {re.escape(str(command))}: {form}", self.told(done))
+        behind = done.err.splitlines()[done.err.splitlines().index(errors[0]) + 1:]
+        self.assertTrue(all(line.startswith("hint: ") for line in behind) and len(behind) <= 1, self.told(done))
+
+    def assert_no_leftovers(self, below=None):
+        """Nothing that was written aside is left anywhere in the scratch directory."""
+        left = []
+        for folder, folders, files in os.walk(below or self.scratch):
+            left += [os.path.join(folder, name) for name in folders + files if _LEFTOVER.fullmatch(name)]
+        self.assertEqual(left, [])
+
+    def assert_same_tree(self, found, expected):
+        """Two directories hold the same files, byte for byte, with the same executable bits."""
+        self.assertEqual(describe(found), describe(expected), f"seed {self.seed}: {found} is not {expected}")
+
+    def assert_same_file(self, found, expected):
+        self.assertEqual(file_digest(found), file_digest(expected), f"seed {self.seed}: {found} is not {expected}")
+
+    def make_run(self, name, *options):
+        """Checkpoints of a made-up training run: returns their directories, or files with --single."""
+        subprocess.run([MAKE_RUN, str(self.scratch / name), "--quiet", "--threads", "2", *map(str, options)],
+                       check=True)
+        return sorted((self.scratch / name).iterdir())
+
+    def write(self, name, content, executable=False):
+        """Writes a file, its directories too; text or bytes."""
+        path = self.scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(0o755 if executable else 0o644)
+        return path
+
+    def write_weights(self, name, tensors, **more):
+        return self.write(name, safetensors.encode(tensors, **more))
+
+    def some_weights(self, count=3, elements=3000, dtype="BF16"):
+        """Random tensors, as safetensors.encode takes them."""
+        size = safetensors.size_of(dtype, [elements])
+        return [(f"layer.{i}.weight", dtype, [elements], self.random.randbytes(size)) for i in range(count)]
+
+    def moved(self, tensors, share=0.02):
+        """The tensors with some of their bytes changed, as a training step would."""
+        moved = []
+        for name, dtype, shape, content in tensors:
+            content = bytearray(content)
+            for _ in range(max(1, int(len(content) * share)) if content else 0):
+                content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(3)
+            moved.append((name, dtype, shape, bytes(content)))
+        return moved
+
+
+def file_digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_sanitized():
+    """Whether the binary was built with a sanitizer that takes the address space for itself."""
+    content = Path(WDELTA).read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
+def describe(directory):
+    """What is in a directory: digest and executable bit by path; of directories, those that hold nothing."""
+    found = {}
+    for folder, folders, files in os.walk(directory, followlinks=False):
+        relative = os.path.relpath(folder, directory)
+        if relative == ".":
+            folders[:] = [name for name in folders if name != _STATE]
+        elif not folders and not files:
+            found[relative] = "an empty directory"
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                executable = bool(os.stat(path).st_mode & 0o100)
+                found[os.path.normpath(os.path.join(relative, name))] = (file_digest(path), executable)
+            else:
+                found[os.path.normpath(os.path.join(relative, name))] = "a dangling symlink"
+    return found
+
+
+def main():
+    """NAME_test.py [WDELTA MAKE_RUN] [options of unittest]; the binaries may come from the environment too."""
+    global WDELTA, MAKE_RUN
+    words = sys.argv[1:]
+    if words and os.access(words[0], os.X_OK):
+        WDELTA = os.path.abspath(words.pop(0))
+        if words and os.access(words[0], os.X_OK):
+            MAKE_RUN = os.path.abspath(words.pop(0))
+    if not WDELTA or not MAKE_RUN:
+        sys.exit(f"usage: {sys.argv[0]} WDELTA MAKE_RUN, or set these two in the environment")
+    unittest.main(module="__main__", argv=[sys.argv[0], *words])
