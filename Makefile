@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check bench asan tsan fuzz coverage install clean help
+.PHONY: all deps demo test check bench memory asan tsan fuzz coverage install clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -35,6 +35,10 @@ check: all ## format, layers, kernels, manual, unit tests: under a minute
 bench: all ## kernels, BLAKE3, codec, and diff and apply against their peers (SIZE=1G)
 	@tests/setup.sh packages xdelta3 b3sum
 	@python3 tests/bench/bench.py $(BUILD) $(SIZE)
+
+memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
+	@tests/setup.sh packages time bc
+	@tests/memory.sh $(BUILD) $(if $(filter file,$(origin SIZE)),6G,$(SIZE))
 
 asan: deps ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tests/setup.sh configure build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=address,undefined

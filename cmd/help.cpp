@@ -54,9 +54,8 @@ int run_help(const std::string& topic, CLI::App& top) {
 void add_help(CLI::App& app, Context& context) {
   const auto topic = std::make_shared<std::string>();
   app.add_option("COMMAND", *topic, "The command, or exit-codes");
-  app.callback([topic, &app, &context] {
-    context.run = [topic, &app, &context] { return run_help(*topic, *app.get_parent()); };
-  });
+  app.callback(
+      [topic, &app, &context] { context.run = [topic, &app] { return run_help(*topic, *app.get_parent()); }; });
 }
 
 }  // namespace wdelta::cmd

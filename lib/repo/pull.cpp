@@ -155,13 +155,14 @@ PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
   const auto lies_in = [](const std::string& inner, const std::string& outer) {
     return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
   };
-  const auto in_the_way = std::ranges::stable_partition(plan.removed, [&](const std::string& place) {
+  const auto stands_apart = [&](const std::string& place) {
     return std::ranges::none_of(manifest.files, [&](const ManifestFile& file) {
       return lies_in(file.identity.path, place) || lies_in(place, file.identity.path);
     });
-  });
-  plan.in_the_way.assign(in_the_way.begin(), in_the_way.end());
-  plan.removed.erase(in_the_way.begin(), in_the_way.end());
+  };
+  const auto in_the_way = std::stable_partition(plan.removed.begin(), plan.removed.end(), stands_apart);
+  plan.in_the_way.assign(in_the_way, plan.removed.end());
+  plan.removed.erase(in_the_way, plan.removed.end());
   plan.weights_change =
       std::ranges::any_of(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); }) ||
       std::ranges::any_of(plan.removed, is_weights) || std::ranges::any_of(plan.in_the_way, is_weights);
