@@ -41,18 +41,18 @@ memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/memory.sh $(BUILD) $(if $(filter file,$(origin SIZE)),6G,$(SIZE))
 
 asan: deps ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@tests/setup.sh configure build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=address,undefined
+	@tests/setup.sh configure build-asan -G Ninja -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=address,undefined
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --test-dir build-asan --output-on-failure -j $(JOBS)
 
 tsan: deps ## all tests under ThreadSanitizer
-	@tests/setup.sh configure build-tsan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=thread
+	@tests/setup.sh configure build-tsan -G Ninja -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=thread
 	@cmake --build build-tsan -j $(JOBS)
 	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS)
 
 fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
 	@tests/setup.sh packages clang libclang-rt-14-dev
-	@tests/setup.sh configure build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DWDELTA_FUZZ=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWDELTA_SANITIZE=address,undefined
+	@tests/setup.sh configure build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DWDELTA_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=address,undefined
 	@cmake --build build-fuzz -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 

@@ -2,6 +2,7 @@
 #include "base/file.hpp"
 
 #include "base/error.hpp"
+#include "base/moment.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -90,16 +91,28 @@ void File::check_unchanged() const {
   throw Error(Fault::local, name_, "changed while it was read", "wait until the program that writes it is done");
 }
 
+namespace {
+
+// Tries names beside `path` until `make` has made one. Not mkostemp(3): its files are private, and an output has the
+// mode that any other new file has, which only open(2) and mkdir(2) can find out while other threads do the same.
+template <typename Make>
+std::filesystem::path make_beside(const std::filesystem::path& path, Make make) {
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  const std::string name = path.filename().string().substr(0, 200);
+  for (;;) {
+    std::filesystem::path temporary = directory / fmt::format(".{}.wdelta-{}", name, random_hex(6));
+    if (make(temporary)) return temporary;
+    if (errno != EEXIST) throw system_error(errno, path.string(), "create");
+  }
+}
+
+}  // namespace
+
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  const std::filesystem::path directory = path_.has_parent_path() ? path_.parent_path() : ".";
-  std::string temporary = directory / fmt::format(".{}.wdelta-XXXXXX", path_.filename().string().substr(0, 200));
-  fd_ = Fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd_) throw system_error(errno, path_.string(), "create");
-  temporary_ = temporary;
-  // mkostemp makes files private; an output has the mode that any other new file has.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(fd_.get(), 0666 & ~mask);
+  temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
+    fd_ = Fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    return static_cast<bool>(fd_);
+  });
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
@@ -185,18 +198,14 @@ void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrit
 
 OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
-  if (std::filesystem::exists(path_, error) && !std::filesystem::is_empty(path_, error)) {
+  const bool is_directory = std::filesystem::is_directory(path_, error);
+  if (std::filesystem::exists(path_, error) && (!is_directory || !std::filesystem::is_empty(path_, error))) {
     throw Error(Fault::local, path_.string(), "exists and is not an empty directory",
                 "name a directory that does not exist");
   }
   while (path_.has_relative_path() && !path_.has_filename()) path_ = path_.parent_path();  // DIR/ means DIR
-  const std::filesystem::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
-  std::string temporary = parent / fmt::format(".{}.wdelta-XXXXXX", path_.filename().string().substr(0, 200));
-  if (::mkdtemp(temporary.data()) == nullptr) throw system_error(errno, path_.string(), "create directory");
-  temporary_ = temporary;
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::chmod(temporary_.c_str(), 0777 & ~mask);
+  temporary_ =
+      make_beside(path_, [](const std::filesystem::path& temporary) { return ::mkdir(temporary.c_str(), 0777) == 0; });
 }
 
 OutputDirectory::~OutputDirectory() {

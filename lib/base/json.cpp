@@ -10,14 +10,17 @@
 
 namespace wdelta {
 
-Json parse_json(std::string_view text, const std::string& object) {
+ParsedJson parse_json(std::string_view text, const std::string& object) {
   constexpr int k_deepest = 16;
   std::vector<std::unordered_set<std::string>> names;
-  const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > k_deepest) throw Error(Fault::corrupt, object, fmt::format("JSON is nested deeper than {}", k_deepest));
-    if (event == Json::parse_event_t::object_start) names.emplace_back();
-    if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
+  const ParsedJson::parser_callback_t watch = [&](int depth, ParsedJson::parse_event_t event, ParsedJson& parsed) {
+    const bool begins =
+        event == ParsedJson::parse_event_t::object_start || event == ParsedJson::parse_event_t::array_start;
+    if (begins && depth >= k_deepest)
+      throw Error(Fault::corrupt, object, fmt::format("JSON is nested deeper than {}", k_deepest));
+    if (event == ParsedJson::parse_event_t::object_start) names.emplace_back();
+    if (event == ParsedJson::parse_event_t::object_end) names.pop_back();
+    if (event == ParsedJson::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
       throw Error(Fault::corrupt, object, fmt::format("JSON has the name {:?} twice", parsed.get<std::string>()));
     }
     return true;
@@ -25,7 +28,7 @@ Json parse_json(std::string_view text, const std::string& object) {
   // The parser takes a NUL for the end of the text, so that anything could hide behind it.
   if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
   try {
-    return Json::parse(text, watch);
+    return ParsedJson::parse(text, watch);
   } catch (const nlohmann::json::exception& exception) {
     throw Error(Fault::corrupt, object, fmt::format("not valid JSON: {}", exception.what()));
   }
@@ -37,39 +40,39 @@ namespace {
 }
 }  // namespace
 
-const Json& member(const Json& json, const char* name, const std::string& object) {
+const ParsedJson& member(const ParsedJson& json, const char* name, const std::string& object) {
   if (!json.is_object()) throw Error(Fault::corrupt, object, "a JSON object was expected");
   const auto found = json.find(name);
   if (found == json.end()) throw Error(Fault::corrupt, object, fmt::format("member \"{}\" is missing", name));
   return *found;
 }
 
-std::string string_member(const Json& json, const char* name, const std::string& object) {
-  const Json& value = member(json, name, object);
+std::string string_member(const ParsedJson& json, const char* name, const std::string& object) {
+  const ParsedJson& value = member(json, name, object);
   if (!value.is_string()) refuse(object, name, "a string");
   return value.get<std::string>();
 }
 
-std::uint64_t size_member(const Json& json, const char* name, const std::string& object) {
-  const Json& value = member(json, name, object);
+std::uint64_t size_member(const ParsedJson& json, const char* name, const std::string& object) {
+  const ParsedJson& value = member(json, name, object);
   if (!value.is_number_unsigned()) refuse(object, name, "a number of bytes");
   return value.get<std::uint64_t>();
 }
 
-bool bool_member(const Json& json, const char* name, const std::string& object) {
-  const Json& value = member(json, name, object);
+bool bool_member(const ParsedJson& json, const char* name, const std::string& object) {
+  const ParsedJson& value = member(json, name, object);
   if (!value.is_boolean()) refuse(object, name, "true or false");
   return value.get<bool>();
 }
 
-Digest digest_member(const Json& json, const char* name, const std::string& object) {
+Digest digest_member(const ParsedJson& json, const char* name, const std::string& object) {
   const auto digest = Digest::parse(string_member(json, name, object));
   if (!digest) refuse(object, name, "a digest of 64 hex digits");
   return *digest;
 }
 
-const Json& array_member(const Json& json, const char* name, const std::string& object) {
-  const Json& value = member(json, name, object);
+const ParsedJson& array_member(const ParsedJson& json, const char* name, const std::string& object) {
+  const ParsedJson& value = member(json, name, object);
   if (!value.is_array()) refuse(object, name, "an array");
   return value;
 }
@@ -92,19 +95,19 @@ std::string seal(Json json) {
   return text;
 }
 
-Json open_sealed(std::string_view text, std::string_view format, const std::string& object) {
+ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object) {
   const std::string_view tail =
       text.size() < k_seal_bytes ? std::string_view() : text.substr(text.size() - k_seal_bytes);
   if (!tail.starts_with(k_seal_begin) || !tail.ends_with(k_seal_end) ||
       Digest::parse(tail.substr(k_seal_begin.size(), 64)) != seal_of(std::string(text))) {
     throw Error(Fault::corrupt, object, "its digest does not match its content: it was cut or changed");
   }
-  Json json = parse_json(text, object);
+  ParsedJson json = parse_json(text, object);
   require_format(json, format, object);
   return json;
 }
 
-void require_format(const Json& json, std::string_view format, const std::string& object) {
+void require_format(const ParsedJson& json, std::string_view format, const std::string& object) {
   const std::string found = string_member(json, "format", object);
   if (found != format) throw Error(Fault::corrupt, object, fmt::format("format is {:?}, {:?} expected", found, format));
   const std::uint64_t version = size_member(json, "version", object);

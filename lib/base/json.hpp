@@ -11,30 +11,33 @@
 
 namespace wdelta {
 
-/// Members keep the order they were written in: documents are made to be read by people too.
+/// For documents to write: members keep the order they were written in, for people to read. Finding a member takes time
+/// in proportion to their number, so objects with a name for each tensor are not built of this.
 using Json = nlohmann::ordered_json;
+/// For documents from outside, where an object may have a hundred thousand members.
+using ParsedJson = nlohmann::json;
 
 /// Parses a document from outside. Refuses what is not JSON in UTF-8, a name given twice in an object, and nesting
 /// deeper than 16. Throws corrupt, naming `object`.
-Json parse_json(std::string_view text, const std::string& object);
+ParsedJson parse_json(std::string_view text, const std::string& object);
 
 /// Members of an object from outside; each throws corrupt, naming `object` and the member, when it is not there or of
 /// another type.
-const Json& member(const Json& json, const char* name, const std::string& object);
-std::string string_member(const Json& json, const char* name, const std::string& object);
-std::uint64_t size_member(const Json& json, const char* name, const std::string& object);
-bool bool_member(const Json& json, const char* name, const std::string& object);
-Digest digest_member(const Json& json, const char* name, const std::string& object);
-const Json& array_member(const Json& json, const char* name, const std::string& object);
+const ParsedJson& member(const ParsedJson& json, const char* name, const std::string& object);
+std::string string_member(const ParsedJson& json, const char* name, const std::string& object);
+std::uint64_t size_member(const ParsedJson& json, const char* name, const std::string& object);
+bool bool_member(const ParsedJson& json, const char* name, const std::string& object);
+Digest digest_member(const ParsedJson& json, const char* name, const std::string& object);
+const ParsedJson& array_member(const ParsedJson& json, const char* name, const std::string& object);
 
 /// A sealed document is a JSON object whose last member, "digest", is the BLAKE3 digest of the very text with the 64
 /// digits of that value replaced by 0: any flipped byte shows. `json` must be an object without that member.
 std::string seal(Json json);
 /// Parses a sealed document and checks its seal, `format` and `version`. Throws corrupt, or unsupported for another
 /// version.
-Json open_sealed(std::string_view text, std::string_view format, const std::string& object);
+ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object);
 
 /// Checks members "format" and "version" of a document; throws as open_sealed() does.
-void require_format(const Json& json, std::string_view format, const std::string& object);
+void require_format(const ParsedJson& json, std::string_view format, const std::string& object);
 
 }  // namespace wdelta

@@ -57,7 +57,7 @@ void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index) {
   const auto file = index.open();
   if (file->size_bytes() > k_longest_index) throw Error(Fault::corrupt, file->name(), "is too large for an index");
   const std::vector<std::uint8_t> text = read_all(*file);
-  const Json json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
+  const ParsedJson json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return;
   const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
   for (const auto& [tensor, shard] : json["weight_map"].items()) {

@@ -24,24 +24,24 @@ std::uint64_t header_length(std::span<const std::uint8_t> first_bytes) {
   throw Error(Fault::corrupt, name, fmt::format("tensor {:?}: {}", tensor, what));
 }
 
-Tensor read_tensor(const std::string& tensor_name, const Json& value, std::uint64_t front_bytes,
+Tensor read_tensor(const std::string& tensor_name, const ParsedJson& value, std::uint64_t front_bytes,
                    std::uint64_t file_size_bytes, const std::string& name) {
   Tensor tensor;
   tensor.name = tensor_name;
-  const auto field = [&](const char* key) -> const Json& {
+  const auto field = [&](const char* key) -> const ParsedJson& {
     if (!value.is_object() || !value.contains(key)) refuse(name, tensor_name, fmt::format("has no {:?}", key));
     return value[key];
   };
-  const Json& dtype = field("dtype");
+  const ParsedJson& dtype = field("dtype");
   if (dtype.is_string()) tensor.dtype = dtype_named(dtype.get_ref<const std::string&>());
   if (tensor.dtype == nullptr)
     refuse(name, tensor_name, fmt::format("dtype {} is none that safetensors has", dtype.dump()));
 
-  const Json& shape = field("shape");
+  const ParsedJson& shape = field("shape");
   std::uint64_t bits = tensor.dtype->bits;
   bool empty = false;
   if (!shape.is_array()) refuse(name, tensor_name, "shape is not an array");
-  for (const Json& extent : shape) {
+  for (const ParsedJson& extent : shape) {
     if (!extent.is_number_unsigned()) refuse(name, tensor_name, "shape holds something that is no size");
     const auto size = extent.get<std::uint64_t>();
     tensor.shape.push_back(size);
@@ -50,7 +50,7 @@ Tensor read_tensor(const std::string& tensor_name, const Json& value, std::uint6
   }
   if (empty) bits = 0;
 
-  const Json& offsets = field("data_offsets");
+  const ParsedJson& offsets = field("data_offsets");
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
       !offsets[1].is_number_unsigned()) {
     refuse(name, tensor_name, "data_offsets are not two offsets");
@@ -103,7 +103,7 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
   SafetensorsHeader header;
   header.front_ = std::move(front);
   const std::string_view text(reinterpret_cast<const char*>(header.front_.data()) + 8, header.front_.size() - 8);
-  const Json json = parse_json(text, name);
+  const ParsedJson json = parse_json(text, name);
   if (!json.is_object()) throw Error(Fault::corrupt, name, "header is not a JSON object");
 
   for (const auto& [key, value] : json.items()) {

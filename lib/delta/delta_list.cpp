@@ -27,10 +27,10 @@ std::string to_text(const DeltaList& list) {
 }
 
 DeltaList delta_list_from(std::string_view text, const std::string& object) {
-  const Json json = open_sealed(text, k_list_format, object);
+  const ParsedJson json = open_sealed(text, k_list_format, object);
   DeltaList list;
   std::set<std::string> places;
-  for (const Json& value : array_member(json, "files", object)) {
+  for (const ParsedJson& value : array_member(json, "files", object)) {
     ListedFile file;
     file.identity = file_identity_from(value, object);
     file.executable = bool_member(value, "executable", object);
@@ -44,7 +44,7 @@ DeltaList delta_list_from(std::string_view text, const std::string& object) {
     }
     list.files.push_back(std::move(file));
   }
-  for (const Json& value : array_member(json, "removed", object)) {
+  for (const ParsedJson& value : array_member(json, "removed", object)) {
     if (!value.is_string()) throw Error(Fault::corrupt, object, "\"removed\" holds something that is no path");
     require_place(value.get<std::string>(), object);
     list.removed.push_back(value.get<std::string>());

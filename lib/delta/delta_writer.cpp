@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 #include <zstd.h>
 
@@ -37,8 +38,8 @@ void DeltaWriter::append_payload(std::span<const std::uint8_t> bytes) {
 
 namespace {
 
-std::string unused_key(std::string key, const std::vector<std::string>& taken) {
-  while (std::ranges::find(taken, key) != taken.end()) key += "'";
+std::string unused_key(std::string key, const std::set<std::string>& taken) {
+  while (taken.contains(key)) key += "'";
   return key;
 }
 
@@ -56,14 +57,15 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   Metadata metadata = {{"format", std::string(k_delta_format)}, {"version", std::string(k_delta_version)}};
   std::ranges::move(to_metadata(description), std::back_inserter(metadata));
 
-  std::vector<std::string> keys;
-  Json header = Json::object();
-  header["__metadata__"] = Json::object();
+  // As text, entry by entry: a Json object would take time in proportion to the square of their number.
+  std::string entries;
+  std::set<std::string> keys;
   std::uint64_t at = 0;
   const auto add_entry = [&](const std::string& key, std::uint64_t size_bytes) {
-    header[key] = {{"dtype", "U8"}, {"shape", {size_bytes}}, {"data_offsets", {at, at + size_bytes}}};
+    entries += fmt::format(R"(,{}:{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}})", Json(key).dump(), size_bytes,
+                           at, at + size_bytes);
     at += size_bytes;
-    keys.push_back(key);
+    keys.insert(key);
   };
   std::vector<std::uint8_t> index;
   for (const Entry& entry : entries_) {
@@ -86,9 +88,10 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   pending_.clear();
   metadata.emplace_back("payload", payload_hash_.finish().hex());
   metadata.emplace_back("digest", std::string(64, '0'));
-  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
+  Json quoted = Json::object();
+  for (const auto& [key, value] : metadata) quoted[key] = value;
 
-  std::string text = header.dump();
+  std::string text = "{\"__metadata__\":" + quoted.dump() + entries + "}";
   text.append((8 - text.size() % 8) % 8, ' ');
   std::vector<std::uint8_t> delta_front;
   for (unsigned shift = 0; shift < 64; shift += 8)

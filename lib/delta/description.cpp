@@ -14,7 +14,7 @@ Json to_json(const FileIdentity& file) {
   return {{"path", file.path}, {"size", file.size_bytes}, {"digest", file.digest.hex()}};
 }
 
-FileIdentity file_identity_from(const Json& json, const std::string& object) {
+FileIdentity file_identity_from(const ParsedJson& json, const std::string& object) {
   FileIdentity file{string_member(json, "path", object), size_member(json, "size", object),
                     digest_member(json, "digest", object)};
   require_place(file.path, object);
@@ -40,9 +40,9 @@ Metadata to_metadata(const DeltaDescription& description) {
   for (const FileIdentity& file : description.base) base.push_back(to_json(file));
   Metadata metadata = {{"base", base.dump()}, {"result", to_json(description.result).dump()}};
   if (!description.sources.empty()) {
-    Json sources = Json::object();
+    ParsedJson sources = ParsedJson::object();
     for (const auto& [tensor, source] : description.sources) {
-      sources[tensor] = source ? Json::array({source->file, source->tensor}) : Json(nullptr);
+      sources[tensor] = source ? ParsedJson::array({source->file, source->tensor}) : ParsedJson(nullptr);
     }
     metadata.emplace_back("sources", sources.dump());
   }
@@ -74,9 +74,9 @@ std::uint64_t required_count(const Metadata& metadata, const char* key, const st
 
 DeltaDescription description_from(const Metadata& metadata, const std::string& object) {
   DeltaDescription description;
-  const Json base = parse_json(required(metadata, "base", object), object);
+  const ParsedJson base = parse_json(required(metadata, "base", object), object);
   if (!base.is_array()) throw Error(Fault::corrupt, object, "__metadata__ \"base\" is not an array");
-  for (const Json& file : base) {
+  for (const ParsedJson& file : base) {
     description.base.push_back(file_identity_from(file, object));
     const std::string& path = description.base.back().path;
     if (std::ranges::count(description.base, path, &FileIdentity::path) > 1) {
@@ -88,7 +88,7 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
   description.change_count = required_count(metadata, "changed", object);
 
   if (const std::string* text = find_metadata(metadata, "sources")) {
-    const Json sources = parse_json(*text, object);
+    const ParsedJson sources = parse_json(*text, object);
     if (!sources.is_object()) throw Error(Fault::corrupt, object, "__metadata__ \"sources\" is not an object");
     for (const auto& [tensor, value] : sources.items()) {
       if (value.is_null()) {

@@ -24,7 +24,7 @@ struct FileIdentity {
 };
 
 Json to_json(const FileIdentity& file);
-FileIdentity file_identity_from(const Json& json, const std::string& object);
+FileIdentity file_identity_from(const ParsedJson& json, const std::string& object);
 
 /// Where the base of a tensor is found.
 struct Source {

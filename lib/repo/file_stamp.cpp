@@ -13,7 +13,7 @@ Json to_json(const FileStamp& stamp) {
           {"executable", stamp.executable}};
 }
 
-FileStamp file_stamp_from(const Json& json, const std::string& object) {
+FileStamp file_stamp_from(const ParsedJson& json, const std::string& object) {
   FileStamp stamp;
   stamp.size_bytes = size_member(json, "size", object);
   stamp.mtime_ns = std::strtoll(string_member(json, "mtime", object).c_str(), nullptr, 10);

@@ -11,6 +11,6 @@ namespace wdelta {
 
 Json to_json(const FileStamp& stamp);
 /// Throws corrupt, naming `object`.
-FileStamp file_stamp_from(const Json& json, const std::string& object);
+FileStamp file_stamp_from(const ParsedJson& json, const std::string& object);
 
 }  // namespace wdelta

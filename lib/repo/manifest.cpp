@@ -19,7 +19,8 @@ constexpr const char* k_commit_format = "wdelta-commit";
 
 Json number_or_null(const std::optional<std::uint64_t>& number) { return number ? Json(*number) : Json(nullptr); }
 
-std::optional<std::uint64_t> number_or_null_member(const Json& json, const char* name, const std::string& object) {
+std::optional<std::uint64_t> number_or_null_member(const ParsedJson& json, const char* name,
+                                                   const std::string& object) {
   if (member(json, name, object).is_null()) return std::nullopt;
   return size_member(json, name, object);
 }
@@ -37,7 +38,7 @@ Json to_json(const ManifestFile& file) {
   return json;
 }
 
-ManifestFile manifest_file_from(const Json& json, const std::string& object) {
+ManifestFile manifest_file_from(const ParsedJson& json, const std::string& object) {
   ManifestFile file{file_identity_from(json, object), bool_member(json, "executable", object), std::nullopt};
   if (json.contains("text")) {
     file.content = string_member(json, "text", object);
@@ -71,7 +72,7 @@ void require_distinct(const std::vector<ManifestFile>& files, const std::string&
   }
 }
 
-CommitSummary summary_from(const Json& json, const std::string& object) {
+CommitSummary summary_from(const ParsedJson& json, const std::string& object) {
   return {size_member(json, "distance", object), digest_member(json, "id", object), string_member(json, "time", object),
           number_or_null_member(json, "step", object), string_member(json, "message", object)};
 }
@@ -118,7 +119,7 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest manifest_from(std::string_view text, const std::string& object) {
-  const Json json = parse_json(text, object);
+  const ParsedJson json = parse_json(text, object);
   require_format(json, k_commit_format, object);
   Manifest manifest;
   if (!member(json, "parent", object).is_null()) manifest.parent = digest_member(json, "parent", object);
@@ -126,16 +127,16 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
   manifest.author = string_member(json, "author", object);
   manifest.message = string_member(json, "message", object);
   manifest.step = number_or_null_member(json, "step", object);
-  const Json& meta = member(json, "meta", object);
+  const ParsedJson& meta = member(json, "meta", object);
   if (!meta.is_object()) throw Error(Fault::corrupt, object, "member \"meta\" is not an object");
   for (const auto& [key, value] : meta.items())
     manifest.meta.emplace_back(key, string_member(meta, key.c_str(), object));
-  for (const Json& file : array_member(json, "files", object))
+  for (const ParsedJson& file : array_member(json, "files", object))
     manifest.files.push_back(manifest_file_from(file, object));
   require_distinct(manifest.files, object);
   manifest.recipes = digest_member(json, "recipes", object);
   std::uint64_t distance = 0;
-  for (const Json& value : array_member(json, "ancestors", object)) {
+  for (const ParsedJson& value : array_member(json, "ancestors", object)) {
     manifest.ancestors.push_back(summary_from(value, object));
     const CommitSummary& ancestor = manifest.ancestors.back();
     if (ancestor.distance <= distance ||

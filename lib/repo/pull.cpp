@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/file_lock.hpp"
+#include "base/path.hpp"
 #include "repo/local_files.hpp"
 #include "repo/pull_writer.hpp"
 
@@ -81,34 +82,25 @@ void remove_leftovers(const fs::path& directory, const PullState& state) {
   }
 }
 
-// Entrances that are out of the way while weights change. Puts them back when nothing was changed after all.
+// Entrances that are out of the way while weights change. Those that this pull moved go back when it ends before any
+// weights changed; what lies there from a pull that was killed does not, since it would let a loader into a mixture.
 class Aside {
  public:
   explicit Aside(const fs::path& directory) : directory_(directory), folder_(pull_folder(directory) / "aside") {}
   Aside(const Aside&) = delete;
   ~Aside() {
-    if (!changed_) restore();
+    std::error_code ignored;
+    for (const std::string& place : moved_) fs::rename(folder_ / place, directory_ / place, ignored);
   }
 
   void set_aside(const std::string& place) {
     make_directories((folder_ / place).parent_path());
     fs::rename(directory_ / place, folder_ / place);
+    moved_.push_back(place);
   }
   void bring_back(const std::string& place) { fs::rename(folder_ / place, directory_ / place); }
   /// From now on what was set aside no longer belongs to what the directory holds.
-  void weights_change() { changed_ = true; }
-  void restore() noexcept {
-    std::error_code error;
-    std::vector<fs::path> files;  // first all names: renaming while walking may hide some
-    for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
-      if (entry.is_regular_file(error)) files.push_back(entry.path());
-    }
-    for (const fs::path& file : files) {
-      const fs::path target = directory_ / file.lexically_relative(folder_);
-      if (!fs::exists(target, error)) fs::rename(file, target, error);
-    }
-    discard();
-  }
+  void weights_change() { moved_.clear(); }
   void discard() noexcept {
     std::error_code error;
     fs::remove_all(folder_, error);
@@ -117,15 +109,16 @@ class Aside {
  private:
   fs::path directory_;
   fs::path folder_;
-  bool changed_ = false;
+  std::vector<std::string> moved_;
 };
 
 // What has to be done to a directory.
 struct PullPlan {
-  std::vector<const ManifestFile*> missing;         // in the order to write them
-  std::vector<const ManifestFile*> kept_entrances;  // right as they are, but aside until all else is right
-  std::vector<std::string> in_the_way;              // to remove before, where a file becomes a directory or the reverse
-  std::vector<std::string> removed;                 // to remove after
+  std::vector<const ManifestFile*> missing;            // in the order to write them
+  std::vector<const ManifestFile*> missing_entrances;  // to write when all else is right, old weights gone too
+  std::vector<const ManifestFile*> kept_entrances;     // right as they are, but aside until all else is right
+  std::vector<std::string> in_the_way;  // to remove before, where a file becomes a directory or the reverse
+  std::vector<std::string> removed;     // to remove after
   bool weights_change = false;
 };
 
@@ -138,14 +131,13 @@ PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
   PullPlan plan;
   for (const ManifestFile& file : manifest.files) {
     const bool right = is_held(local, file) && local.held.at(file.identity.path).file.executable == file.executable;
-    if (!right) {
-      plan.missing.push_back(&file);
-    } else if (is_entrance(file.identity.path)) {
-      plan.kept_entrances.push_back(&file);
-    }
+    const bool entrance = is_entrance(file.identity.path);
+    if (!right) (entrance ? plan.missing_entrances : plan.missing).push_back(&file);
+    if (right && entrance) plan.kept_entrances.push_back(&file);
   }
   const auto order = [](const ManifestFile* file) { return order_of(*file); };
   std::ranges::stable_sort(plan.missing, {}, order);
+  std::ranges::stable_sort(plan.missing_entrances, {}, order);
   std::ranges::stable_sort(plan.kept_entrances, {}, order);
   plan.removed = local.unneeded;
   for (const auto* unknown : {&local.changed, &local.loaded_strays}) {
@@ -174,7 +166,7 @@ PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
 // a local change.
 PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
   PullState state;
-  state.repository = repository.name();
+  state.repository = is_utf8(repository.name()) ? repository.name() : "";  // only said for people
   for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
   for (const ManifestFile& file : manifest.files) state.expected[file.identity.path] = file.identity.digest;
   return state;
@@ -201,8 +193,6 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   make_directories(pull_folder(directory));
   const FileLock lock(pull_folder(directory) / "lock", "waiting for another pull into this directory", execution);
   const PullState before = load_state(directory, local_changes);
-  Aside aside(directory);
-  aside.restore();  // of a pull that was killed
   remove_leftovers(directory, before);
 
   const Manifest& manifest = commit.manifest;
@@ -214,37 +204,45 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   PullWriter writer(repository, commit, local, engine, execution);
   PullReport report;
   report.strays = local.strays;
-  report.kept_files = manifest.files.size() - plan.missing.size();
-  report.written_files = plan.missing.size();
+  report.written_files = plan.missing.size() + plan.missing_entrances.size();
+  report.kept_files = manifest.files.size() - report.written_files;
   report.removed_files = plan.removed.size() + plan.in_the_way.size();
-  for (const ManifestFile* file : plan.missing) {
-    writer.expect(*file);
-    report.written_bytes += file->identity.size_bytes;
-    report.fetched_bytes += writer.cost(*file);
+  for (const auto* files : {&plan.missing, &plan.missing_entrances}) {
+    for (const ManifestFile* file : *files) {
+      writer.expect(*file);
+      report.written_bytes += file->identity.size_bytes;
+      report.fetched_bytes += writer.cost(*file);
+    }
   }
   PullState state = state_at_work(repository, manifest, local);
-  if (!plan.missing.empty() || report.removed_files > 0) save_pull_state(directory, state);
+  if (report.written_files + report.removed_files > 0) save_pull_state(directory, state);
 
+  Aside aside(directory);
   if (plan.weights_change) {
     for (const auto& [place, held] : local.held) {
       if (is_entrance(place)) aside.set_aside(place);
     }
   }
+  // Weights that a pull was killed over are a mixture already.
+  if (!before.expected.empty()) aside.weights_change();
   execution.progress->begin("pulling", report.written_bytes);
   for (const std::string& place : plan.in_the_way) {
     aside.weights_change();
     remove_place(directory, place);
     state.files.erase(place);
   }
-  for (const ManifestFile* file : plan.missing) {
+  const auto write = [&](const ManifestFile* file) {
     const std::string& place = file->identity.path;
     state.files[place] = {file->identity.digest, writer.write(*file, real_place(directory, place))};
     aside.weights_change();
-  }
+  };
+  for (const ManifestFile* file : plan.missing) write(file);
   for (const std::string& place : plan.removed) {
+    aside.weights_change();
     remove_place(directory, place);
     state.files.erase(place);
   }
+  for (const ManifestFile* file : plan.missing_entrances) write(file);
   for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
   state.commit = commit.id;
   state.expected.clear();

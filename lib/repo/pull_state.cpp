@@ -25,14 +25,14 @@ PullState load_pull_state(const fs::path& directory) {
   const fs::path path = state_path(directory);
   const std::string object = path.string();
   if (!stamp_of(path)) return state;
-  const Json json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
+  const ParsedJson json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
   state.repository = string_member(json, "repository", object);
   if (!member(json, "commit", object).is_null()) state.commit = digest_member(json, "commit", object);
   for (const auto& [place, file] : member(json, "files", object).items()) {
     require_place(place, object);
     state.files[place] = {digest_member(file, "digest", object), file_stamp_from(file, object)};
   }
-  const Json& expected = member(json, "expected", object);
+  const ParsedJson& expected = member(json, "expected", object);
   for (const auto& [place, digest] : expected.items()) {
     require_place(place, object);
     state.expected[place] = digest_member(expected, place.c_str(), object);

@@ -51,19 +51,21 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
 }
 
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
+  const std::vector<Digest> local = graph_.at_hand_for(file.identity.digest);
   VersionFinder finder(repository_->store(), graph_, *engine_, *execution_);
   try {
-    for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) {
-      AtHand& local = at_hand_.at(digest);
-      const auto reader = local.open ? local.open : local.held->file.open();
-      local.open = --local.uses > 0 ? reader : nullptr;
-      finder.add_at_hand({local.held->file.path, local.held->file.size_bytes, digest}, reader);
+    for (const Digest& digest : local) {
+      AtHand& at_hand = at_hand_.at(digest);
+      const auto reader = at_hand.open ? at_hand.open : at_hand.held->file.open();
+      at_hand.open = --at_hand.uses > 0 ? reader : nullptr;
+      finder.add_at_hand({at_hand.held->file.path, at_hand.held->file.size_bytes, digest}, reader);
     }
     write_version(finder.find(file.identity), &output, *execution_);
   } catch (const Error& error) {
-    if (error.fault() != Fault::base_mismatch) throw;
+    // Whatever is wrong, the local files are the first suspects: the repository can do without them.
+    if (local.empty() || error.fault() == Fault::interrupted) throw;
     execution_->progress->note(
-        fmt::format("{}: changed since it was looked at: fetching {} anew", error.object(), file.identity.path));
+        fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
     VersionFinder stored(repository_->store(), stored_graph_, *engine_, *execution_);
     write_version(stored.find(file.identity), &output, *execution_);
   }

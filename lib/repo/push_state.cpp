@@ -25,7 +25,7 @@ fs::path push_state_path(const fs::path& state_directory, const std::string& rep
 
 std::optional<PushState> load_push_state(const fs::path& path) try {
   const std::string object = path.string();
-  const Json json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
+  const ParsedJson json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
   PushState state;
   state.commit = digest_member(json, "commit", object);
   state.checkpoint = string_member(json, "checkpoint", object);

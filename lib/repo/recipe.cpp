@@ -17,7 +17,7 @@ namespace {
 constexpr const char* k_recipes_format = "wdelta-recipes";
 constexpr std::string_view k_weights_suffix = ".safetensors";
 
-Recipe recipe_from(const Json& json, const std::string& object) {
+Recipe recipe_from(const ParsedJson& json, const std::string& object) {
   Recipe recipe;
   recipe.digest = digest_member(json, "digest", object);
   recipe.size_bytes = size_member(json, "size", object);
@@ -28,7 +28,7 @@ Recipe recipe_from(const Json& json, const std::string& object) {
   }
   recipe.is_delta = json.contains("base");
   if (recipe.is_delta) {
-    for (const Json& value : array_member(json, "base", object)) {
+    for (const ParsedJson& value : array_member(json, "base", object)) {
       const auto digest = value.is_string() ? Digest::parse(value.get<std::string>()) : std::nullopt;
       if (!digest) throw Error(Fault::corrupt, object, "\"base\" holds something that is no digest");
       recipe.base.push_back(*digest);
@@ -67,10 +67,10 @@ std::string to_text(const std::vector<Recipe>& book) {
 }
 
 std::vector<Recipe> recipes_from(std::string_view text, const std::string& object) {
-  const Json json = parse_json(text, object);
+  const ParsedJson json = parse_json(text, object);
   require_format(json, k_recipes_format, object);
   std::vector<Recipe> book;
-  for (const Json& value : array_member(json, "recipes", object)) book.push_back(recipe_from(value, object));
+  for (const ParsedJson& value : array_member(json, "recipes", object)) book.push_back(recipe_from(value, object));
   return book;
 }
 

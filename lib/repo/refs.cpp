@@ -36,7 +36,7 @@ struct Entry {
 Entry read_entry(const Store& store, const std::string& key) {
   const auto text = get_text(store, key, k_longest_entry);
   if (!text) throw Error(Fault::corrupt, key, "vanished: entries are never removed");
-  const Json json = open_sealed(*text, k_entry_format, key);
+  const ParsedJson json = open_sealed(*text, k_entry_format, key);
   return {digest_member(json, "commit", key), string_member(json, "write", key)};
 }
 

@@ -29,7 +29,7 @@ std::optional<std::string> Repository::read_id(const Store& store) {
   const auto text = get_text(store, k_repository_key, k_longest_document);
   if (!text) return std::nullopt;
   const std::string object = store.name() + "/" + k_repository_key;
-  const Json json = open_sealed(*text, k_repository_format, object);
+  const ParsedJson json = open_sealed(*text, k_repository_format, object);
   const std::string branches = string_member(json, "branches", object);
   if (branches != "exclusive") {
     throw Error(Fault::unsupported, object,

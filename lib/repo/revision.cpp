@@ -66,8 +66,8 @@ Digest named(const Repository& repository, const std::string& name) {
       const RefState ref = read_ref(repository.store(), kind, name);
       if (ref.commit) return *ref.commit;
     }
-    if (const auto id = by_prefix(repository, name)) return *id;
   }
+  if (const auto id = by_prefix(repository, name)) return *id;
   throw Error(Fault::not_found, name, fmt::format("is no branch, tag or commit of {}", repository.name()),
               "wdelta log REPO lists the commits; an id needs 8 digits or more");
 }

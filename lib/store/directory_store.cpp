@@ -33,8 +33,13 @@ fs::path DirectoryStore::path_for_writing(const std::string& key) {
 }
 
 std::shared_ptr<const ByteReader> DirectoryStore::get(const std::string& key) const {
+  // A key is a file: what is only the beginning of other keys, or lies below one, is not there.
+  const fs::path path = path_of(key);
+  std::error_code ignored;
+  const fs::file_type type = fs::status(path, ignored).type();
+  if (type == fs::file_type::not_found || type == fs::file_type::directory) return nullptr;
   try {
-    return std::make_shared<File>(File::open(path_of(key)));
+    return std::make_shared<File>(File::open(path));
   } catch (const Error& error) {
     if (error.fault() == Fault::not_found) return nullptr;
     throw;
@@ -66,6 +71,7 @@ bool DirectoryStore::create(const std::string& key, std::string_view bytes) {
 
 std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const {
   std::vector<Listed> listed;
+  if (!prefix.empty()) require_place(prefix.substr(0, prefix.size() - 1), name_);
   const fs::path top = root_ / prefix;
   std::error_code error;
   fs::recursive_directory_iterator walk(top, error);

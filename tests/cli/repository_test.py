@@ -280,7 +280,7 @@ class RepositoryTest(testing.Case):
         before = testing.describe(step)
         self.assertIn(self.run_any("push", step, step / "config.json").code, (2, 3))
         self.assertEqual(testing.describe(step), before)
-        self.run_fails(3, "pull", self.scratch / "full" / "file" / "repo", self.scratch / "out",
+        self.run_fails(4, "pull", self.scratch / "full" / "file" / "repo", self.scratch / "out",
                        absent=self.scratch / "out")
 
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
+
+#include "testing/fault.hpp"
+#include "testing/random.hpp"
+
+#include <chrono>
+#include <doctest/doctest.h>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+using testing::fault_of;
+
+namespace {
+std::string nested(int depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+std::optional<Fault> parsing(std::string_view text) {
+  return fault_of([&] { parse_json(text, "thing"); });
+}
+}  // namespace
+
+TEST_CASE("documents in UTF-8 are parsed, to the deepest nesting that is allowed") {
+  const auto json = parse_json(R"({"a":[true,null,"ä\u00e4"],"b":1,"c":{}})", "thing");
+  CHECK(json.dump() == R"({"a":[true,null,"ää"],"b":1,"c":{}})");
+  CHECK(parsing(nested(16)) == std::nullopt);
+}
+
+TEST_CASE("what is no JSON in UTF-8, or means two things, is refused as corrupt") {
+  const std::vector<std::string> texts = {"",
+                                          " ",
+                                          "{",
+                                          "}",
+                                          "[1,]",
+                                          "{\"a\":1,}",
+                                          "{a:1}",
+                                          "nul",
+                                          "1 2",
+                                          "{} {}",
+                                          "'a'",
+                                          "NaN",
+                                          "Infinity",
+                                          "01",
+                                          "+1",
+                                          "[1e999]",
+                                          "[-1e999]",
+                                          "// c\n1",
+                                          "\"\xff\"",
+                                          "\"\xc0\xaf\"",
+                                          "\"\xed\xa0\x80\"",
+                                          "\"\\ud800\"",
+                                          "\"\\x41\"",
+                                          "\"a\nb\"",
+                                          std::string("\"a\0b\"", 5),
+                                          "\"open",
+                                          R"({"a":1,"a":1})",
+                                          R"({"a":1,"\u0061":2})",
+                                          R"({"x":{"a":1,"b":2,"a":3}})",
+                                          R"([{"a":1},{"a":1,"a":2}])",
+                                          nested(17),
+                                          nested(100'000),
+                                          std::string(100'000, '[')};
+  for (const std::string& text : texts) {
+    CAPTURE(text.substr(0, 40));
+    CHECK(parsing(text) == Fault::corrupt);
+  }
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "{\"a\":";
+  CHECK(parsing(deep) == Fault::corrupt);
+}
+
+TEST_CASE("the same name in different objects is no repetition") {
+  CHECK(parsing(R"({"a":{"a":{"a":1}},"b":{"a":1},"c":[{"a":1},{"a":1}]})") == std::nullopt);
+}
+
+TEST_CASE("a member that is missing or of another type is refused, and the refusal names it") {
+  const auto json = parse_json(
+      R"({"s":"x","n":7,"neg":-1,"f":1.5,"e":1e2,"big":18446744073709551615,"over":18446744073709551616,"b":true,"a":[],"null":null})",
+      "thing");
+  CHECK(string_member(json, "s", "thing") == "x");
+  CHECK(size_member(json, "n", "thing") == 7);
+  CHECK(size_member(json, "big", "thing") == UINT64_MAX);
+  CHECK(bool_member(json, "b", "thing"));
+  CHECK(array_member(json, "a", "thing").empty());
+  for (const char* name : {"neg", "f", "e", "over", "s", "b", "a", "null", "none"}) {
+    CAPTURE(name);
+    const auto read = [&] { size_member(json, name, "thing"); };
+    CHECK(fault_of(read) == Fault::corrupt);
+    CHECK(testing::message_of(read).find(name) != std::string::npos);
+  }
+  for (const char* name : {"n", "b", "a", "null", "none"}) {
+    CAPTURE(name);
+    CHECK(fault_of([&] { string_member(json, name, "thing"); }) == Fault::corrupt);
+    CHECK(fault_of([&] { digest_member(json, name, "thing"); }) == Fault::corrupt);
+  }
+  for (const char* name : {"n", "s", "null", "none"}) {
+    CAPTURE(name);
+    CHECK(fault_of([&] { bool_member(json, name, "thing"); }) == Fault::corrupt);
+    CHECK(fault_of([&] { array_member(json, name, "thing"); }) == Fault::corrupt);
+  }
+  for (const char* text : {"[]", "1", "\"s\"", "null"}) {
+    CHECK(fault_of([&] { member(parse_json(text, "thing"), "s", "thing"); }) == Fault::corrupt);
+  }
+}
+
+TEST_CASE("a sealed document opens, and every cut, flipped bit or added byte is refused") {
+  const std::string text = seal({{"format", "test"}, {"version", 1}, {"name", "größe"}, {"list", {1, 2, 3}}});
+  const auto opening = [](std::string_view given) { return fault_of([&] { open_sealed(given, "test", "thing"); }); };
+  REQUIRE(opening(text) == std::nullopt);
+  CHECK(open_sealed(text, "test", "thing")["name"] == "größe");
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    REQUIRE(opening(std::string_view(text).substr(0, length)) == Fault::corrupt);
+  }
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (unsigned flip = 1; flip < 256; ++flip) {
+      std::string changed = text;
+      changed[i] = static_cast<char>(changed[i] ^ static_cast<char>(flip));
+      if (opening(changed) != Fault::corrupt) FAIL("byte ", i, " flipped by ", flip, " was not noticed");
+    }
+  }
+  CHECK(opening(text + " ") == Fault::corrupt);
+  CHECK(opening(" " + text) == Fault::corrupt);
+  CHECK(opening(text + text) == Fault::corrupt);
+}
+
+TEST_CASE("a sealed document of another format is corrupt, one of another version unsupported") {
+  const auto opening = [](const Json& json) { return fault_of([&] { open_sealed(seal(json), "test", "thing"); }); };
+  CHECK(opening({{"format", "other"}, {"version", 1}}) == Fault::corrupt);
+  CHECK(opening({{"version", 1}}) == Fault::corrupt);
+  CHECK(opening({{"format", "test"}}) == Fault::corrupt);
+  CHECK(opening({{"format", "test"}, {"version", "1"}}) == Fault::corrupt);
+  for (const unsigned version : {0u, 2u, 99u}) {
+    CHECK(opening({{"format", "test"}, {"version", version}}) == Fault::unsupported);
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/parallel.hpp"
+
+#include "testing/execution.hpp"
+#include "testing/fault.hpp"
+
+#include <atomic>
+#include <doctest/doctest.h>
+#include <functional>
+#include <stdexcept>
+
+namespace wdelta {
+
+namespace {
+constexpr unsigned k_thread_counts[] = {0, 1, 2, 5, 16};
+constexpr std::size_t k_task_counts[] = {0, 1, 2, 7, 300};
+
+struct TaskFailure : std::runtime_error {
+  explicit TaskFailure(std::size_t failed) : std::runtime_error("failed"), task(failed) {}
+  std::size_t task;
+};
+
+void linger(std::size_t task) {
+  if (task % 7 == 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+}  // namespace
+
+TEST_CASE("results arrive once each and in order, whatever the number of threads") {
+  for (const unsigned threads : k_thread_counts) {
+    for (const std::size_t count : k_task_counts) {
+      CAPTURE(threads);
+      CAPTURE(count);
+      const testing::SilentExecution execution(threads);
+      std::vector<std::size_t> results;
+      ordered_parallel(
+          count, execution,
+          [] {
+            return [](std::size_t task) {
+              linger(task);
+              return task * task;
+            };
+          },
+          [&](std::size_t task, std::size_t result) {
+            if (task != results.size()) throw std::logic_error("out of order");
+            results.push_back(result);
+          });
+      REQUIRE(results.size() == count);
+      for (std::size_t task = 0; task < count; ++task) REQUIRE(results[task] == task * task);
+    }
+  }
+}
+
+TEST_CASE("each thread has one worker, and there are never more threads than asked for") {
+  for (const unsigned threads : k_thread_counts) {
+    const testing::SilentExecution execution(threads);
+    std::atomic<unsigned> workers = 0;
+    parallel_for(100, execution, [&] {
+      ++workers;
+      return [](std::size_t) {};
+    });
+    CHECK(workers >= 1);
+    CHECK(workers <= std::max(1u, threads));
+  }
+}
+
+TEST_CASE("no task runs more than four results a thread ahead of the first that is not consumed") {
+  for (const unsigned threads : k_thread_counts) {
+    const testing::SilentExecution execution(threads);
+    std::atomic<std::size_t> consumed = 0;
+    std::atomic<std::size_t> farthest = 0;
+    ordered_parallel(
+        200, execution,
+        [&] {
+          return [&](std::size_t task) {
+            std::size_t ahead = task - consumed.load();
+            for (std::size_t seen = farthest; ahead > seen && !farthest.compare_exchange_weak(seen, ahead);) {
+            }
+            return task;
+          };
+        },
+        [&](std::size_t task, std::size_t) {
+          if (task % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          consumed = task + 1;
+        });
+    CHECK(farthest <= 4 * std::max(1u, threads));
+  }
+}
+
+TEST_CASE("of several failing tasks the first one's exception is thrown, and nothing behind it is consumed") {
+  for (const unsigned threads : k_thread_counts) {
+    for (int round = 0; round < 20; ++round) {
+      const testing::SilentExecution execution(threads);
+      std::size_t consumed = 0;
+      std::size_t failed = SIZE_MAX;
+      try {
+        ordered_parallel(
+            100, execution,
+            [] {
+              return [](std::size_t task) {
+                linger(task);
+                if (task >= 30 && task % 3 == 0) throw TaskFailure(task);
+                return task;
+              };
+            },
+            [&](std::size_t, std::size_t) { ++consumed; });
+      } catch (const TaskFailure& failure) {
+        failed = failure.task;
+      }
+      REQUIRE(failed == 30);
+      REQUIRE(consumed <= 30);
+    }
+  }
+}
+
+TEST_CASE("an exception of the consumer or of a worker's making ends all") {
+  for (const unsigned threads : k_thread_counts) {
+    const testing::SilentExecution execution(threads);
+    std::size_t consumed = 0;
+    CHECK_THROWS_AS(ordered_parallel(
+                        100, execution, [] { return [](std::size_t task) { return task; }; },
+                        [&](std::size_t task, std::size_t) {
+                          if (task == 5) throw TaskFailure(task);
+                          ++consumed;
+                        }),
+                    TaskFailure);
+    CHECK(consumed == 5);
+    CHECK_THROWS_AS(parallel_for(10, execution, []() -> std::function<void(std::size_t)> { throw std::bad_alloc(); }),
+                    std::bad_alloc);
+  }
+}
+
+TEST_CASE("a stop that was asked for ends work as interrupted, before or in the middle") {
+  for (const unsigned threads : k_thread_counts) {
+    for (const std::size_t stop_at : {std::size_t{0}, std::size_t{40}}) {
+      testing::RecordedProgress progress;
+      std::stop_source stop;
+      const Execution execution{threads, &progress, stop.get_token()};
+      if (stop_at == 0) stop.request_stop();
+      std::atomic<std::size_t> done = 0;
+      const auto work = [&] {
+        parallel_for(1000, execution, [&] {
+          return [&](std::size_t) {
+            if (++done == stop_at) stop.request_stop();
+          };
+        });
+      };
+      CHECK(testing::fault_of(work) == Fault::interrupted);
+      CHECK(done <= stop_at + threads);
+    }
+  }
+}
+
+}  // namespace wdelta

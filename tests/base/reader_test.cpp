@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/blake3.hpp"
+#include "base/reader_digest.hpp"
+#include "testing/execution.hpp"
+#include "testing/fault.hpp"
+#include "testing/random.hpp"
+#include "testing/scratch.hpp"
+
+#include <doctest/doctest.h>
+
+namespace wdelta {
+
+using testing::fault_of;
+
+TEST_CASE("the digest of a reader is BLAKE3 of its bytes, at every thread count and around the segment size") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  constexpr std::size_t k_segment = Blake3Tree::k_segment_bytes;
+  const auto bytes = testing::random_bytes(random, 2 * k_segment + 1);
+  testing::ScratchDirectory scratch;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1025}, k_segment - 1, k_segment,
+                                 k_segment + 1, 2 * k_segment, 2 * k_segment + 1}) {
+    const std::vector<std::uint8_t> content(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const Digest expected = blake3(content);
+    const MemoryReader reader(content, "memory");
+    for (const unsigned threads : {1u, 2u, 5u}) {
+      CAPTURE(size);
+      CAPTURE(threads);
+      testing::RecordedProgress progress;
+      CHECK(digest_of(reader, Execution{threads, &progress, {}}) == expected);
+      CHECK(progress.advanced_bytes() == size);
+      OutputFile copy(scratch / "copy");
+      CHECK(copy_and_digest(reader, copy, Execution{threads, &progress, {}}) == expected);
+      copy.commit(Overwrite::yes, Durability::cached);
+      const File written = File::open(scratch / "copy");
+      CHECK(read_all(written) == content);
+    }
+  }
+}
+
+TEST_CASE("a slice reads its part and nothing else, and must lie inside") {
+  const auto whole = std::make_shared<MemoryReader>(testing::bytes_of("0123456789"), "memory");
+  for (std::uint64_t offset = 0; offset <= 11; ++offset) {
+    for (std::uint64_t size = 0; size <= 11; ++size) {
+      const bool inside = offset + size <= 10;
+      std::vector<std::uint8_t> bytes;
+      const auto fault = fault_of([&] { bytes = read_all(SliceReader(whole, offset, size)); });
+      CHECK(fault == (inside ? std::nullopt : std::optional(Fault::corrupt)));
+      if (inside) CHECK(testing::text_of(bytes) == std::string("0123456789").substr(offset, size));
+    }
+  }
+  CHECK(fault_of([&] { SliceReader(whole, 1, UINT64_MAX); }) == Fault::corrupt);
+  CHECK(fault_of([&] { SliceReader(whole, UINT64_MAX, 2); }) == Fault::corrupt);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/deltas.hpp"
+#include "testing/fault.hpp"
+
+#include <doctest/doctest.h>
+#include <thread>
+
+namespace wdelta {
+
+using namespace testing;
+
+namespace {
+
+/// A file through several steps, some of which change its layout, and the deltas between them.
+struct Chain {
+  std::vector<PlacedFile> files;
+  std::vector<Bytes> deltas;
+
+  Chain(std::size_t steps, bool keeps_layout, std::mt19937_64& random) {
+    std::vector<TestTensor> tensors;
+    for (const DtypeBits dtype : {DtypeBits{"BF16", 16}, {"F32", 32}, {"U8", 8}, {"F6_E2M3", 6}}) {
+      tensors.push_back(random_tensor("t." + std::string(dtype.name), dtype, 65'536 * 2 + 100, random));
+    }
+    files.push_back({"m.safetensors", safetensors_file(tensors)});
+    for (std::size_t step = 1; step <= steps; ++step) {
+      tensors = with_changes(std::move(tensors), 0.02, random);
+      if (!keeps_layout && step % 3 == 1) std::shuffle(tensors.begin(), tensors.end(), random);
+      if (!keeps_layout && step % 3 == 2) {
+        tensors.push_back(random_tensor("new at " + std::to_string(step), {"BF16", 16}, 1000, random));
+      }
+      files.push_back({"m.safetensors", safetensors_file(tensors)});
+      deltas.push_back(make_delta({files[step - 1]}, files[step]).bytes);
+    }
+  }
+
+  /// The version that deltas [from, to) make of files[from], resolved in one.
+  FileVersion version(std::size_t from, std::size_t to, const Run& run = {}) const {
+    const PlacedFile& base = files[from];
+    FileVersion version =
+        whole_version({base.path, base.bytes.size(), blake3(base.bytes)}, reader_of(base), Fault::base_mismatch);
+    for (std::size_t i = from; i < to; ++i) version = delta_version(open_delta(deltas[i]), {version}, *run.engine);
+    return version;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a chain of deltas applied in one pass gives what applying them in turn gives") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  for (const bool keeps_layout : {true, false}) {
+    const Chain chain(6, keeps_layout, random);
+    for (std::size_t i = 0; i < chain.deltas.size(); ++i) {
+      REQUIRE((apply_delta(chain.deltas[i], {chain.files[i]}) == chain.files[i + 1].bytes));
+    }
+    for (const Run& run : all_runs()) {
+      for (std::size_t from : {0, 2}) {
+        for (std::size_t to = from; to < chain.files.size(); to += 2) {
+          REQUIRE((written(chain.version(from, to, run), run.threads) == chain.files[to].bytes));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rebuilt file reads at any offset and length as the whole does") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  for (const bool keeps_layout : {true, false}) {
+    const Chain chain(3, keeps_layout, random);
+    const Bytes& whole = chain.files.back().bytes;
+    const FileVersion version = chain.version(0, 3);
+    REQUIRE(version.bytes().size_bytes() == whole.size());
+    const auto check = [&](std::uint64_t offset, std::uint64_t length) {
+      Bytes part(length);
+      version.bytes().read_at(offset, part);
+      if (!std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(offset))) {
+        FAIL("offset ", offset, ", length ", length);
+      }
+    };
+    check(0, whole.size());
+    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{1}, whole.size() / 2, whole.size() - 1}) {
+      check(offset, 0);
+      check(offset, 1);
+    }
+    check(whole.size(), 0);
+    for (int i = 0; i < 300; ++i) {
+      const std::uint64_t offset = random() % whole.size();
+      const std::uint64_t longest = i % 3 == 0 ? 16 : i % 3 == 1 ? 5'000 : 400'000;
+      check(offset, std::min<std::uint64_t>(random() % longest, whole.size() - offset));
+    }
+  }
+}
+
+TEST_CASE("a rebuilt file that lies in place patches any part of its origin") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const Chain chain(2, true, random);
+  const FileVersion version = chain.version(0, 2);
+  REQUIRE(version.rebuilt->in_place_origin() == version.origins.front().file.get());
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t offset = random() % chain.files[0].bytes.size();
+    Bytes part(std::min<std::uint64_t>(random() % 300'000, chain.files[0].bytes.size() - offset));
+    version.rebuilt->in_place_origin()->read_at(offset, part);
+    version.rebuilt->patch(offset, part);
+    REQUIRE(std::equal(part.begin(), part.end(), chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(offset)));
+  }
+}
+
+TEST_CASE("many threads may read one rebuilt file") {
+  std::mt19937_64 random(seed());
+  const Chain chain(2, false, random);
+  const FileVersion version = chain.version(0, 2, {&best_engine()});
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        std::mt19937_64 own(seed() + thread);
+        for (int i = 0; i < 30; ++i) {
+          const std::uint64_t offset = own() % chain.files[2].bytes.size();
+          Bytes part(std::min<std::uint64_t>(200'000, chain.files[2].bytes.size() - offset));
+          version.bytes().read_at(offset, part);
+          const auto expected = chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(offset);
+          if (!std::equal(part.begin(), part.end(), expected)) ++wrong;
+        }
+      });
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// recipes_from on any bytes, and the graph of what it takes.
+#include "base/error.hpp"
+#include "repo/recipe.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size_bytes) {
+  using namespace wdelta;
+  try {
+    const std::vector<Recipe> book = recipes_from({reinterpret_cast<const char*>(bytes), size_bytes}, "input");
+    if (recipes_from(to_text(book), "again") != book) std::abort();
+    RecipeGraph graph;
+    graph.add(book);
+    graph.settle();
+    std::map<Digest, Recipe> needed;
+    for (const Recipe& recipe : book) {
+      if (!graph.can_make(recipe.digest)) continue;
+      graph.collect(recipe.digest, needed);
+      // Nothing is dearer than any one way to have it whole.
+      if (!recipe.is_delta && graph.cost(recipe.digest) > recipe.bytes.length) std::abort();
+    }
+    for (const auto& [digest, recipe] : needed) {
+      for (const Digest& base : recipe.base) {
+        if (!needed.contains(base)) std::abort();
+      }
+    }
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt && error.fault() != Fault::unsupported) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/recipe.hpp"
+
+#include "base/blake3.hpp"
+#include "base/json.hpp"
+#include "testing/fault.hpp"
+#include "testing/random.hpp"
+#include "testing/scratch.hpp"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <functional>
+#include <random>
+
+namespace wdelta {
+
+using testing::fault_of;
+
+namespace {
+
+Digest digest(const std::string& text) { return blake3(testing::bytes_of(text)); }
+
+Recipe whole(const std::string& made, std::uint64_t size) {
+  return {digest(made), size, {digest("object of " + made).hex(), 0, size}, false, {}};
+}
+Recipe delta(const std::string& made, std::uint64_t length, const std::vector<std::string>& bases) {
+  Recipe recipe{digest(made), 1000, {digest("delta to " + made).hex() + ".safetensors", 0, length}, true, {}};
+  for (const std::string& base : bases) recipe.base.push_back(digest(base));
+  return recipe;
+}
+
+RecipeGraph settled(const std::vector<Recipe>& book) {
+  RecipeGraph graph;
+  graph.add(book);
+  graph.settle();
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("a recipe book reads back as it was written") {
+  const std::vector<Recipe> book = {whole("a", 10), delta("b", 5, {"a"}), delta("c", 5, {"a", "b", "a"}),
+                                    delta("from nothing", 9, {}), whole("empty", 0)};
+  CHECK(recipes_from(to_text(book), "book") == book);
+  CHECK(recipes_from(to_text(std::vector<Recipe>()), "book").empty());
+}
+
+TEST_CASE("a book with members of another form, or names that are none of objects, is refused") {
+  const auto with = [](const std::function<void(Json&)>& edit) {
+    Json json = Json::parse(to_text({whole("a", 10), delta("b", 5, {"a"})}));
+    edit(json);
+    return fault_of([&] { recipes_from(json.dump(), "book"); });
+  };
+  REQUIRE(with([](Json&) {}) == std::nullopt);
+  for (const char* name : {"digest", "size", "object", "offset", "length"}) {
+    CHECK(with([&](Json& json) { json["recipes"][0].erase(name); }) == Fault::corrupt);
+    CHECK(with([&](Json& json) { json["recipes"][0][name] = -1; }) == Fault::corrupt);
+    CHECK(with([&](Json& json) { json["recipes"][1][name] = Json::array(); }) == Fault::corrupt);
+  }
+  const std::string hex(64, 'a');
+  for (const std::string& object :
+       {std::string(), hex.substr(1), hex + "a", hex + ".bin", std::string(64, 'A'), "../" + hex, hex + "/x",
+        hex + ".safetensors.safetensors", std::string(".safetensors")}) {
+    CAPTURE(object);
+    CHECK(with([&](Json& json) { json["recipes"][0]["object"] = object; }) == Fault::corrupt);
+    CHECK_FALSE(object_digest(object).has_value());
+  }
+  CHECK(with([](Json& json) { json["recipes"][0]["length"] = 9; }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json["recipes"][1]["base"] = "x"; }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json["recipes"][1]["base"][0] = 7; }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json["recipes"][1]["base"][0] = "x"; }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json["recipes"][0] = 7; }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json.erase("recipes"); }) == Fault::corrupt);
+  CHECK(with([](Json& json) { json["version"] = 2; }) == Fault::unsupported);
+  CHECK(object_digest(hex)->hex() == hex);
+  CHECK(object_digest(hex + ".safetensors")->hex() == hex);
+  CHECK(object_key(hex + ".safetensors") == "objects/aa/" + hex + ".safetensors");
+}
+
+TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") {
+  const RecipeGraph graph = settled({whole("a", 100), whole("b", 100), delta("b", 10, {"a"}), delta("c", 10, {"b"}),
+                                     delta("c", 150, {}), delta("d", 1, {"a", "c"}), whole("d", 500)});
+  CHECK(graph.cost(digest("a")) == 100);
+  CHECK(graph.cost(digest("b")) == 100);
+  CHECK(graph.cost(digest("c")) == 110);
+  CHECK(graph.chain_length(digest("c")) == 1);
+  CHECK(graph.cost(digest("d")) == 211);
+  CHECK(graph.chain_length(digest("d")) == 2);
+  CHECK_FALSE(graph.best(digest("b"))->is_delta);
+  std::map<Digest, Recipe> needed;
+  graph.collect(digest("d"), needed);
+  CHECK(needed.size() == 4);
+}
+
+TEST_CASE("what is at hand costs nothing and is made of nothing") {
+  RecipeGraph graph;
+  graph.add({whole("a", 100), delta("b", 10, {"a"}), whole("b", 50), delta("c", 3, {"b"})});
+  graph.add_at_hand(digest("a"));
+  graph.settle();
+  CHECK(graph.can_make(digest("a")));
+  CHECK(graph.best(digest("a")) == nullptr);
+  CHECK(graph.cost(digest("a")) == 0);
+  CHECK(graph.cost(digest("b")) == 10);
+  CHECK(graph.cost(digest("c")) == 13);
+  std::map<Digest, Recipe> needed;
+  graph.collect(digest("c"), needed);
+  CHECK(needed.size() == 2);
+}
+
+TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be made") {
+  const RecipeGraph graph =
+      settled({delta("x", 1, {"y"}), delta("y", 1, {"x"}), delta("self", 1, {"self"}), delta("z", 1, {"x", "a"}),
+               whole("a", 10), delta("a", 1, {"b"}), delta("b", 1, {"a"}), delta("twice", 1, {"a", "a"})});
+  for (const char* name : {"x", "y", "self", "z", "unknown"}) {
+    CAPTURE(name);
+    CHECK_FALSE(graph.can_make(digest(name)));
+    CHECK(graph.best(digest(name)) == nullptr);
+  }
+  CHECK(graph.cost(digest("a")) == 10);
+  CHECK(graph.cost(digest("b")) == 11);
+  CHECK(graph.cost(digest("twice")) == 21);
+}
+
+TEST_CASE("costs that pass 2^64 stay at the top instead of turning cheap") {
+  const RecipeGraph graph =
+      settled({whole("a", UINT64_MAX - 5), delta("b", 100, {"a"}), delta("c", UINT64_MAX, {"b"})});
+  CHECK(graph.cost(digest("b")) == UINT64_MAX);
+  CHECK(graph.cost(digest("c")) == UINT64_MAX);
+}
+
+TEST_CASE("a chain of a hundred thousand deltas is settled and collected") {
+  constexpr int k_length = 100'000;
+  std::vector<Recipe> book = {whole("0", 10)};
+  for (int i = 1; i <= k_length; ++i) book.push_back(delta(std::to_string(i), 1, {std::to_string(i - 1)}));
+  std::ranges::reverse(book);
+  const RecipeGraph graph = settled(book);
+  const Digest last = digest(std::to_string(k_length));
+  CHECK(graph.cost(last) == 10 + k_length);
+  CHECK(graph.chain_length(last) == k_length);
+  std::map<Digest, Recipe> needed;
+  graph.collect(last, needed);
+  CHECK(needed.size() == k_length + 1);
+}
+
+TEST_CASE("the way found for a digest never depends on the order of the recipes, and is as cheap as any") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  for (int round = 0; round < 50; ++round) {
+    const int count = 8;
+    std::vector<Recipe> book;
+    for (int i = 0; i < 20; ++i) {
+      std::vector<std::string> bases;
+      for (auto left = random() % 3; left > 0; --left) bases.push_back(std::to_string(random() % count));
+      const std::string made = std::to_string(random() % count);
+      book.push_back(bases.empty() ? whole(made, 50 + random() % 100) : delta(made, random() % 60, bases));
+    }
+    // By relaxation until nothing changes.
+    std::map<Digest, std::uint64_t> cost;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Recipe& recipe : book) {
+        std::uint64_t sum = recipe.bytes.length;
+        bool ready = true;
+        for (const Digest& base : recipe.base) {
+          ready = ready && cost.contains(base);
+          if (ready) sum += cost[base];
+        }
+        if (!ready || (cost.contains(recipe.digest) && cost[recipe.digest] <= sum)) continue;
+        cost[recipe.digest] = sum;
+        changed = true;
+      }
+    }
+    for (int order = 0; order < 5; ++order) {
+      const RecipeGraph graph = settled(book);
+      for (int i = 0; i < count; ++i) {
+        const Digest made = digest(std::to_string(i));
+        REQUIRE(graph.can_make(made) == cost.contains(made));
+        if (cost.contains(made)) REQUIRE(graph.cost(made) == cost[made]);
+      }
+      std::ranges::shuffle(book, random);
+    }
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/refs.hpp"
+
+#include "base/blake3.hpp"
+#include "base/json.hpp"
+#include "store/directory_store.hpp"
+#include "testing/fault.hpp"
+#include "testing/scratch.hpp"
+
+#include <atomic>
+#include <doctest/doctest.h>
+#include <latch>
+#include <thread>
+
+namespace wdelta {
+
+using testing::fault_of;
+
+namespace {
+
+constexpr RefKind k_kinds[] = {RefKind::branch, RefKind::tag};
+
+Digest digest(const std::string& text) { return blake3(testing::bytes_of(text)); }
+
+std::string key(RefKind kind, const std::string& name, std::string_view number) {
+  return (kind == RefKind::branch ? "branches/" : "tags/") + name + "/" + std::string(number);
+}
+
+}  // namespace
+
+TEST_CASE("names of branches and tags keep to the grammar") {
+  for (const std::string name :
+       {"main", "a", "_", "0", "v1.0", "feature/x-y", "a/b/c/d", "A_b-c.d", "1234567890", "123456789012345",
+        "12345678901234567", "a..b", "x-", "x.", "0000000000000001a", "main.lock", "HEAD"}) {
+    CAPTURE(name);
+    CHECK(why_not_a_ref_name(name) == nullptr);
+  }
+  CHECK(why_not_a_ref_name(std::string(200, 'a')) == nullptr);
+  std::vector<std::string> refused = {"",
+                                      "/",
+                                      "/a",
+                                      "a/",
+                                      "a//b",
+                                      "-a",
+                                      ".a",
+                                      "..",
+                                      "a/../b",
+                                      "a/.b",
+                                      "a/-b",
+                                      "a b",
+                                      "a~b",
+                                      "a@b",
+                                      "a:b",
+                                      "a\\b",
+                                      "a*",
+                                      "größe",
+                                      "a\n",
+                                      "0000000000000001",
+                                      "a/1234567890123456",
+                                      "1234567890123456/a",
+                                      std::string(201, 'a'),
+                                      std::string("a\0b", 3)};
+  for (const std::string& name : refused) {
+    CAPTURE(name);
+    CHECK(why_not_a_ref_name(name) != nullptr);
+  }
+  // All of ASCII, alone and behind a letter.
+  for (int code = 0; code < 128; ++code) {
+    const char c = static_cast<char>(code);
+    const bool word = std::isalnum(code) || c == '_';
+    CHECK((why_not_a_ref_name(std::string(1, c)) == nullptr) == word);
+    CHECK((why_not_a_ref_name(std::string("a") + c) == nullptr) == (word || c == '-' || c == '.'));
+  }
+}
+
+TEST_CASE("a ref stands where it was moved last, and refs do not disturb each other") {
+  testing::ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  for (const RefKind kind : k_kinds) {
+    CHECK(read_ref(store, kind, "main").number == 0);
+    CHECK(list_refs(store, kind).empty());
+    for (const std::string name : {"main", "main/next", "mai", "main2"}) {
+      for (int i = 1; i <= 12; ++i) {
+        const RefState before = read_ref(store, kind, name);
+        CHECK(before.number == static_cast<std::uint64_t>(i - 1));
+        move_ref(store, kind, name, before, digest(name + std::to_string(i)));
+      }
+    }
+    for (const auto& [name, state] : list_refs(store, kind)) {
+      CHECK(state.number == 12);
+      CHECK(state.commit == digest(name + "12"));
+      CHECK(read_ref(store, kind, name).commit == state.commit);
+    }
+    CHECK(list_refs(store, kind).size() == 4);
+  }
+}
+
+TEST_CASE("moving a ref from where it no longer stands is a conflict and changes nothing") {
+  testing::ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  for (const RefKind kind : k_kinds) {
+    const RefState none = read_ref(store, kind, "main");
+    move_ref(store, kind, "main", none, digest("first"));
+    CHECK(fault_of([&] { move_ref(store, kind, "main", none, digest("second")); }) == Fault::conflict);
+    CHECK(read_ref(store, kind, "main").commit == digest("first"));
+    CHECK(fault_of([&] { move_ref(store, kind, "../x", none, digest("x")); }) == Fault::usage);
+  }
+}
+
+TEST_CASE("of eight who move a ref at once exactly one wins, and the others are told of a conflict") {
+  testing::ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  for (int round = 0; round < 20; ++round) {
+    const RefState before = read_ref(store, RefKind::branch, "main");
+    std::atomic<int> conflicts = 0;
+    std::atomic<int> winner = -1;
+    std::latch ready(8);
+    {
+      std::vector<std::jthread> threads;
+      for (int thread = 0; thread < 8; ++thread) {
+        threads.emplace_back([&, thread] {
+          ready.arrive_and_wait();
+          const auto fault = fault_of([&] {
+            move_ref(store, RefKind::branch, "main", before, digest(std::to_string(thread)));
+            winner = thread;
+          });
+          if (fault == Fault::conflict) ++conflicts;
+        });
+      }
+    }
+    REQUIRE(conflicts == 7);
+    const RefState after = read_ref(store, RefKind::branch, "main");
+    REQUIRE(after.number == before.number + 1);
+    REQUIRE(after.commit == digest(std::to_string(winner)));
+  }
+}
+
+TEST_CASE("an entry with any byte flipped or cut is refused as corrupt by all who read it") {
+  testing::ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  move_ref(store, RefKind::branch, "main", {}, digest("x"));
+  const std::string entry = key(RefKind::branch, "main", "0000000000000001");
+  const std::string text = get_text(store, entry, 10'000).value();
+  REQUIRE(fault_of([&] { check_ref_entry(store, entry); }) == std::nullopt);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ 1 << at % 8);
+    for (const std::string& damaged : {changed, text.substr(0, at)}) {
+      testing::put_file(scratch / "store" / entry, damaged);
+      REQUIRE(fault_of([&] { check_ref_entry(store, entry); }) == Fault::corrupt);
+      REQUIRE(fault_of([&] { read_ref(store, RefKind::branch, "main"); }) == Fault::corrupt);
+      REQUIRE(fault_of([&] { list_refs(store, RefKind::branch); }) == Fault::corrupt);
+    }
+  }
+}
+
+TEST_CASE("sealed entries of another form are refused") {
+  testing::ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  const std::string entry = key(RefKind::tag, "v1", "0000000000000001");
+  const auto with = [&](const Json& json) {
+    store.put(entry, seal(json));
+    return fault_of([&] { check_ref_entry(store, entry); });
+  };
+  const std::string id = digest("x").hex();
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}, {"write", "w"}}) == std::nullopt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}}) == Fault::corrupt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", "x"}, {"write", "w"}}) == Fault::corrupt);
+  CHECK(with({{"format", "wdelta-commit"}, {"version", 1}, {"commit", id}, {"write", "w"}}) == Fault::corrupt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"commit", id}, {"write", "w"}}) == Fault::unsupported);
+}
+
+}  // namespace wdelta

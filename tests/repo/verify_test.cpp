@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/verify.hpp"
+
+#include "delta/diff_checkpoint.hpp"
+#include "repo/world.hpp"
+#include "testing/fault.hpp"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+
+namespace wdelta {
+
+using namespace testing;
+
+namespace {
+
+void put_flipped(const fs::path& path, std::string content, std::size_t at) {
+  content[at] = static_cast<char>(content[at] ^ 1);
+  put_file(path, content);
+}
+
+bool mentions(const std::vector<std::string>& findings, const std::string& text) {
+  return std::ranges::any_of(findings, [&](const std::string& each) { return each.find(text) != std::string::npos; });
+}
+
+/// A repository with every kind of file: whole objects, deltas, packs, anchors, books, manifests, branches and tags.
+void fill(const World& world, AnchorChoice last) {
+  world.push_step(0);
+  world.push_step(1);
+  world.push_step(2, last);
+  Repository repository = world.repository();
+  move_ref(repository.store(), RefKind::tag, "v1", {}, repository.resolve("main~1"));
+}
+
+VerifyReport check_directory(const World& world, const fs::path& directory) {
+  const Repository repository = world.repository();
+  return verify_directory(repository, repository.commit(repository.resolve("main")), directory, best_engine(),
+                          SilentExecution(2));
+}
+
+VerifyReport check_commit(const World& world, const std::string& revision) {
+  const Repository repository = world.repository();
+  return verify_commit(repository, repository.commit(repository.resolve(revision)), best_engine(), SilentExecution(2));
+}
+
+}  // namespace
+
+TEST_CASE("a repository as it was written has no findings, and every file of it was looked at") {
+  const World world;
+  fill(world, AnchorChoice::now);
+  CHECK(world.verify() == std::vector<std::string>());
+  const Files stored = world.stored();
+  for (const char* folder : {"branches/main/", "tags/v1/", "commits/", "recipes/", "objects/"}) {
+    CHECK(std::ranges::any_of(stored, [&](const auto& file) { return file.first.starts_with(folder); }));
+  }
+  for (const auto& [key, content] : stored) CHECK_FALSE(key.starts_with("staging/"));
+  for (const char* revision : {"main", "main~1", "main~2", "v1"}) {
+    const VerifyReport report = check_commit(world, revision);
+    CHECK(report.findings.empty());
+    CHECK(report.checked > 0);
+  }
+}
+
+TEST_CASE("a flipped byte in any file of a repository is found, and the finding names the file") {
+  const World world;
+  fill(world, AnchorChoice::now);
+  for (const auto& file : world.stored()) {
+    const auto& key = file.first;
+    const auto& content = file.second;
+    CAPTURE(key);
+    for (const std::size_t at : {std::size_t{0}, content.size() / 3, content.size() - 1}) {
+      CAPTURE(at);
+      put_flipped(world.repository_path() / key, content, at);
+      if (key == "wdelta.json") {
+        CHECK(fault_of([&] { world.verify(); }) == Fault::corrupt);
+      } else {
+        CHECK(mentions(world.verify(), key));
+      }
+    }
+    for (const std::size_t size : {std::size_t{0}, content.size() - 1}) {
+      put_file(world.repository_path() / key, content.substr(0, size));
+      if (key != "wdelta.json") CHECK(mentions(world.verify(), key));
+    }
+    put_file(world.repository_path() / key, content);
+  }
+  CHECK(world.verify() == std::vector<std::string>());
+}
+
+TEST_CASE("an object, manifest or book that is missing is found and named") {
+  const World world;
+  fill(world, AnchorChoice::never);
+  for (const auto& file : world.stored()) {
+    const auto& key = file.first;
+    const auto& content = file.second;
+    CAPTURE(key);
+    if (!key.starts_with("objects/") && !key.starts_with("commits/") && !key.starts_with("recipes/")) continue;
+    fs::remove(world.repository_path() / key);
+    // A book's name says whose it is: the digest in it is that of the very book that is gone.
+    const std::string name =
+        key.starts_with("recipes/") ? fs::path(key).parent_path().filename() : fs::path(key).stem();
+    CHECK(mentions(world.verify(), fs::path(name).stem()));
+    put_file(world.repository_path() / key, content);
+  }
+  CHECK(world.verify() == std::vector<std::string>());
+}
+
+TEST_CASE("a file under objects or commits whose name is none is found") {
+  for (const std::string key : {"objects/ab/readme", "objects/stray", "commits/readme.json"}) {
+    const World world;
+    world.push_step(0);
+    put_file(world.repository_path() / key, "x");
+    CHECK(mentions(world.verify(), key));
+  }
+}
+
+TEST_CASE("a commit that can no longer be rebuilt is found, file by file") {
+  const World world;
+  fill(world, AnchorChoice::never);
+  for (const auto& file : world.stored()) {
+    const auto& key = file.first;
+    const auto& content = file.second;
+    if (!key.starts_with("objects/")) continue;
+    CAPTURE(key);
+    put_flipped(world.repository_path() / key, content, content.size() / 2);
+    std::size_t findings = 0;
+    for (const char* revision : {"main", "main~1", "main~2"}) findings += check_commit(world, revision).findings.size();
+    CHECK(findings > 0);
+    put_file(world.repository_path() / key, content);
+  }
+}
+
+TEST_CASE("a directory is compared file by file, and the tensors that differ are named") {
+  const World world;
+  fill(world, AnchorChoice::never);
+  world.pull("main", world / "out");
+  CHECK(check_directory(world, world / "out").findings.empty());
+  const Files files = files_below(world / "out");
+  for (const auto& file : files) {
+    const auto& place = file.first;
+    const auto& content = file.second;
+    CAPTURE(place);
+    put_flipped(world / "out" / place, content, content.size() - 1);
+    const auto changed = check_directory(world, world / "out").findings;
+    REQUIRE(changed.size() == 1);
+    CHECK(changed.front().object == place);
+    if (place == "model-2.safetensors") CHECK(changed.front().tensors == std::vector<std::string>{"c"});
+    fs::remove(world / "out" / place);
+    const auto missing = check_directory(world, world / "out").findings;
+    CHECK(std::ranges::any_of(missing, [&](const Finding& finding) { return finding.object == place; }));
+    put_file(world / "out" / place, content);
+    fs::permissions(world / "out" / place, fs::perms::owner_all);
+    CHECK(check_directory(world, world / "out").findings.size() == 1);
+    fs::permissions(world / "out" / place, fs::perms::owner_read | fs::perms::owner_write);
+  }
+  put_file(world / "out/notes.txt", "x");
+  CHECK(check_directory(world, world / "out").findings.empty());
+  put_file(world / "out/stray.safetensors", "no weights at all");
+  CHECK(check_directory(world, world / "out").findings.size() == 1);
+  put_file(world / "out/model-1.safetensors", "no weights either");
+  const auto findings = check_directory(world, world / "out").findings;
+  REQUIRE(findings.size() == 2);
+  CHECK(findings.front().tensors.empty());
+}
+
+TEST_CASE("a delta alone is checked, as a file and as a directory, whatever byte of it is flipped") {
+  const World world;
+  diff_checkpoints(Checkpoint::open(world.checkpoint(0)), Checkpoint::open(world.checkpoint(1)), world / "delta",
+                   BlockChoice::automatic, best_engine(), SilentExecution());
+  CHECK(is_delta_directory(world / "delta"));
+  CHECK_FALSE(is_delta_directory(world.checkpoint(0)));
+  CHECK(verify_delta(world / "delta", SilentExecution()).findings.empty());
+  for (const auto& file : files_below(world / "delta")) {
+    const auto& place = file.first;
+    const auto& content = file.second;
+    CAPTURE(place);
+    for (std::size_t at = 0; at < content.size(); at += 1 + content.size() / 50) {
+      put_flipped(world / "delta" / place, content, at);
+      REQUIRE(fault_of([&] { verify_delta(world / "delta", SilentExecution()); }) == Fault::corrupt);
+    }
+    put_file(world / "delta" / place, content);
+  }
+}
+
+}  // namespace wdelta

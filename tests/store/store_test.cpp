@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract of Store, held against every store there is.
+#include "store/store.hpp"
+
+#include "store/directory_store.hpp"
+#include "testing/fault.hpp"
+#include "testing/random.hpp"
+#include "testing/scratch.hpp"
+
+#include <atomic>
+#include <doctest/doctest.h>
+#include <latch>
+#include <map>
+#include <thread>
+
+namespace wdelta {
+
+using testing::fault_of;
+using testing::ScratchDirectory;
+
+namespace {
+
+/// A kind of store, and how to come by an empty one in a scratch directory. Another store is another row.
+struct StoreKind {
+  const char* name;
+  std::unique_ptr<Store> (*open)(const std::filesystem::path& scratch);
+};
+const StoreKind k_kinds[] = {
+    {"directory",
+     [](const std::filesystem::path& scratch) -> std::unique_ptr<Store> {
+       return std::make_unique<DirectoryStore>(scratch / "store");
+     }},
+};
+
+/// Runs `body` with an empty store of every kind.
+template <typename Body>
+void for_each_store(Body body) {
+  for (const StoreKind& kind : k_kinds) {
+    CAPTURE(kind.name);
+    ScratchDirectory scratch;
+    const auto store = kind.open(scratch.path());
+    body(*store);
+  }
+}
+
+std::optional<std::string> get(const Store& store, const std::string& key) {
+  const auto reader = store.get(key);
+  if (reader == nullptr) return std::nullopt;
+  return testing::text_of(read_all(*reader));
+}
+
+std::vector<std::string> keys(const Store& store, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const Store::Listed& listed : store.list(prefix)) names.push_back(listed.key);
+  return names;
+}
+
+/// Runs `body(thread)` on so many threads, all let go at once.
+template <typename Body>
+void race(int thread_count, Body body) {
+  std::latch ready(thread_count);
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < thread_count; ++thread) {
+    threads.emplace_back([&, thread] {
+      ready.arrive_and_wait();
+      body(thread);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an empty store has nothing: get is null, list is empty, remove is no error") {
+  for_each_store([](Store& store) {
+    CHECK(store.get("a") == nullptr);
+    CHECK(store.get("a/b/c") == nullptr);
+    CHECK(store.list("").empty());
+    CHECK(store.list("a/").empty());
+    CHECK(fault_of([&] { store.remove("a/b"); }) == std::nullopt);
+    CHECK(get_text(store, "a", 10) == std::nullopt);
+  });
+}
+
+TEST_CASE("what was put comes back whole, and a second put replaces it") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  for_each_store([&](Store& store) {
+    for (const std::string key : {"a", "b/c", "b/d/e/f", "größe/with space", "objects/ab/abcd.safetensors"}) {
+      for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, std::size_t{3}}) {
+        const std::string bytes = testing::text_of(testing::random_bytes(random, size));
+        store.put(key, bytes);
+        CHECK(get(store, key) == bytes);
+        CHECK(get_text(store, key, size) == bytes);
+      }
+      CHECK(fault_of([&] { get_text(store, key, 2); }) == Fault::corrupt);
+    }
+  });
+}
+
+TEST_CASE("a reader of a key goes on reading what it opened when the key is put again or removed") {
+  for_each_store([](Store& store) {
+    for (const bool remove : {false, true}) {
+      store.put("a", "before");
+      const auto reader = store.get("a");
+      if (remove) {
+        store.remove("a");
+      } else {
+        store.put("a", "behind that");
+      }
+      CHECK(testing::text_of(read_all(*reader)) == "before");
+    }
+  });
+}
+
+TEST_CASE("whoever reads while others put sees one of the values whole") {
+  for_each_store([](Store& store) {
+    const auto value = [](int thread) { return std::string(5'000 + 1'000 * thread, static_cast<char>('a' + thread)); };
+    store.put("key", value(0));
+    std::atomic<int> torn = 0;
+    race(4, [&](int thread) {
+      for (int i = 0; i < 25; ++i) {
+        if (thread < 2) {
+          store.put("key", value(thread));
+        } else {
+          const auto seen = get(store, "key");
+          if (seen != value(0) && seen != value(1)) ++torn;
+        }
+      }
+    });
+    CHECK(torn == 0);
+  });
+}
+
+TEST_CASE("create keeps the first value and says so exactly once") {
+  for_each_store([](Store& store) {
+    CHECK(store.create("refs/1", "first"));
+    CHECK_FALSE(store.create("refs/1", "second"));
+    CHECK(get(store, "refs/1") == "first");
+    store.put("refs/2", "put");
+    CHECK_FALSE(store.create("refs/2", "created"));
+    store.remove("refs/2");
+    CHECK(store.create("refs/2", "created"));
+  });
+}
+
+TEST_CASE("of eight threads that create one key exactly one wins, and its bytes are there") {
+  for_each_store([](Store& store) {
+    for (int round = 0; round < 50; ++round) {
+      const std::string key = "branches/main/" + std::to_string(round);
+      std::atomic<int> winners = 0;
+      std::atomic<int> winner = -1;
+      race(8, [&](int thread) {
+        if (!store.create(key, "by " + std::to_string(thread))) return;
+        ++winners;
+        winner = thread;
+      });
+      REQUIRE(winners == 1);
+      REQUIRE(get(store, key) == "by " + std::to_string(winner));
+    }
+    CHECK(store.list("").size() == 50);
+  });
+}
+
+TEST_CASE("list names the keys below a prefix, in order, with their sizes") {
+  for_each_store([](Store& store) {
+    std::map<std::string, std::string> put;
+    for (const std::string key : {"b/2", "a", "b/10", "b/c/1", "bc/1", "b/c-/1", "c/x", "b/c.json", "b/größe"}) {
+      put[key] = std::string(key.size(), 'x');
+      store.put(key, put[key]);
+    }
+    for (const std::string prefix : {"", "b/", "b/c/", "c/", "none/", "bc/"}) {
+      CAPTURE(prefix);
+      std::vector<std::string> expected;
+      for (const auto& [key, value] : put) {
+        if (key.starts_with(prefix)) expected.push_back(key);
+      }
+      CHECK(keys(store, prefix) == expected);
+    }
+    for (const Store::Listed& listed : store.list("")) CHECK(listed.size_bytes == put[listed.key].size());
+    store.remove("b/2");
+    CHECK(store.get("b/2") == nullptr);
+    CHECK(keys(store, "b/").front() == "b/10");
+  });
+}
+
+TEST_CASE("a staged object is no key before it is kept, and one that is dropped never was") {
+  for_each_store([](Store& store) {
+    {
+      OutputFile staged = store.stage();
+      staged.append("large");
+      const OutputFile beside(store.staging_path());
+      CHECK(store.list("").empty());
+      store.put_staged("objects/ab/x", std::move(staged));
+      CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
+      OutputFile dropped = store.stage();
+      dropped.append("dropped");
+    }
+    CHECK(get(store, "objects/ab/x") == "large");
+    CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
+    OutputFile again = store.stage();
+    again.append("replaced");
+    store.put_staged("objects/ab/x", std::move(again));
+    CHECK(get(store, "objects/ab/x") == "replaced");
+  });
+}
+
+TEST_CASE("a key that is no place is refused by every call that takes one") {
+  for_each_store([](Store& store) {
+    for (const std::string key : {"", "/x", "../x", "a/../x", "a//x", "a/", ".", ".wdelta/x", "a\\x", "\xff"}) {
+      CAPTURE(key);
+      CHECK(fault_of([&] { store.get(key); }) == Fault::corrupt);
+      CHECK(fault_of([&] { store.put(key, "x"); }) == Fault::corrupt);
+      CHECK(fault_of([&] { store.create(key, "x"); }) == Fault::corrupt);
+      CHECK(fault_of([&] { store.remove(key); }) == Fault::corrupt);
+      CHECK(fault_of([&] { store.put_staged(key, store.stage()); }) == Fault::corrupt);
+    }
+    CHECK(store.list("").empty());
+  });
+}
+
+TEST_CASE("a prefix that leads out of the store lists nothing of what is there") {
+  for (const StoreKind& kind : k_kinds) {
+    CAPTURE(kind.name);
+    ScratchDirectory scratch;
+    const auto store = kind.open(scratch.path());
+    store->put("a", "x");
+    testing::put_file(scratch / "outside/secret", "x");
+    for (const std::string& prefix : {std::string("../"), std::string("../outside/"), std::string("a/../../outside/"),
+                                      (scratch / "outside").string() + "/"}) {
+      CAPTURE(prefix);
+      std::vector<Store::Listed> listed;
+      fault_of([&] { listed = store->list(prefix); });
+      CHECK(listed.empty());
+    }
+  }
+}
+
+TEST_CASE("a key below another key, or above one, is absent like any other") {
+  for_each_store([](Store& store) {
+    store.put("a/b", "x");
+    std::optional<std::string> above;
+    std::optional<std::string> below;
+    CHECK(fault_of([&] { above = get(store, "a"); }) == std::nullopt);
+    CHECK(fault_of([&] { below = get(store, "a/b/c"); }) == std::nullopt);
+    CHECK_FALSE(above.has_value());
+    CHECK_FALSE(below.has_value());
+  });
+}
+
+TEST_CASE("temporary files that writers left in a directory store are no keys") {
+  ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  store.put("objects/ab/x", "x");
+  for (const char* name :
+       {".x.wdelta-a1b2c3", "objects/ab/.x.wdelta-a1b2c3", "staging/.object.wdelta-a1b2c3", "staging/object"}) {
+    testing::put_file(scratch / "store" / name, "left");
+  }
+  CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
+}
+
+TEST_CASE("a location names a directory as a path or a file URL, and other schemes are unsupported") {
+  ScratchDirectory scratch;
+  const std::string plain = (scratch / "with space").string();
+  for (const std::string& location : {plain, "file://" + plain}) {
+    const auto store = open_store(location);
+    store->put("key", location);
+    CHECK(testing::get_file(scratch / "with space/key") == location);
+  }
+  for (const char* location : {"file://relative", "file://", "file://./x"}) {
+    CAPTURE(location);
+    CHECK(fault_of([&] { open_store(location); }) == Fault::usage);
+  }
+  for (const char* location : {"s3://bucket", "s3://bucket/prefix", "hf://buckets/a/b", "https://host/x", "x://"}) {
+    CAPTURE(location);
+    CHECK(has_scheme(location));
+    CHECK(fault_of([&] { open_store(location); }) == Fault::unsupported);
+  }
+  for (const char* location : {"/a", "a", "./a://b", "a/b://c", "://a", "a:/b", ""}) {
+    CAPTURE(location);
+    CHECK_FALSE(has_scheme(location));
+  }
+}
+
+}  // namespace wdelta
