@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: bench-hash-file THREADS FILE...
 // Prints what b3sum prints, by the library's own reading and hashing: for timing one against the other.
-#include <fmt/format.h>
-
-#include <cstdlib>
-
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/reader_digest.hpp"
+
+#include <cstdlib>
+#include <fmt/format.h>
 
 namespace {
 struct Silent final : wdelta::Progress {
