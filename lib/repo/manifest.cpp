@@ -145,6 +145,9 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
     }
     distance = ancestor.distance;
   }
+  if (manifest.parent.has_value() == manifest.ancestors.empty()) {
+    throw Error(Fault::corrupt, object, "its ancestors do not begin with its parent");
+  }
   return manifest;
 }
 

@@ -89,6 +89,9 @@ RefState read_ref(const Store& store, RefKind kind, const std::string& name) {
 
 void move_ref(Store& store, RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {
   if (const char* reason = why_not_a_ref_name(name)) throw Error(Fault::usage, name, reason);
+  constexpr std::uint64_t k_last_number = 9'999'999'999'999'999;
+  if (before.number >= k_last_number)
+    throw Error(Fault::corrupt, name, "its newest entry has the last number there is");
   const std::string key = entry_key(kind, name, before.number + 1);
   const std::string write = random_hex(32);
   const std::string text = seal(
