@@ -69,17 +69,20 @@ void remove_place(const fs::path& directory, const std::string& place) {
   }
 }
 
-// Temporary files of a pull that was killed: beside the places that it was going to write.
-void remove_leftovers(const fs::path& directory, const PullState& state) {
-  for (const auto& [place, digest] : state.expected) {
-    const fs::path path = directory / place;
-    const std::string prefix = "." + path.filename().string() + ".wdelta-";
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
-      const std::string name = entry.path().filename().string();
-      if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
-    }
+// Removes temporary files that an OutputFile for `path` left when its process was killed.
+void remove_temporaries_of(const fs::path& path) {
+  const std::string prefix = "." + path.filename().string() + ".wdelta-";
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
   }
+}
+
+// What a pull that was killed left beside the places that it was going to write, and beside its state.
+void remove_leftovers(const fs::path& directory, const PullState& state) {
+  remove_temporaries_of(pull_folder(directory) / "state.json");
+  for (const auto& [place, digest] : state.expected) remove_temporaries_of(directory / place);
 }
 
 // Entrances that are out of the way while weights change. Those that this pull moved go back when it ends before any
