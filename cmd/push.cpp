@@ -44,15 +44,22 @@ CommitDraft draft_of(const PushArguments& arguments) {
 }
 
 Json to_json(const PushReport& report) {
+  Json kinds = Json::object();
+  for (const FileKind kind : k_file_kinds) {
+    const KindBytes& bytes = report.kept.of(kind);
+    kinds[name_of(kind)] = {
+        {"files", bytes.file_count}, {"bytes", bytes.checkpoint_bytes}, {"stored_bytes", bytes.stored_bytes}};
+  }
   return {{"commit", report.id.hex()},
           {"parent", report.parent ? Json(report.parent->hex()) : Json(nullptr)},
           {"created", report.created},
           {"files", report.file_count},
           {"checkpoint_bytes", report.checkpoint_bytes},
           {"stored_bytes", report.stored_bytes},
-          {"delta_bytes", report.delta_bytes},
-          {"elements", report.element_count},
-          {"changed", report.change_count},
+          {"delta_bytes", report.kept.delta_bytes},
+          {"elements", report.kept.element_count},
+          {"changed", report.kept.change_count},
+          {"kinds", kinds},
           {"compared_with_repository", report.compared_with_repository},
           {"anchor_bytes", report.anchor_bytes}};
 }
@@ -65,15 +72,22 @@ void print_report(const PushReport& report) {
   }
   fmt::print(stderr, "{} files, {}; stored {} ({})", report.file_count, size_text(report.checkpoint_bytes),
              size_text(report.stored_bytes), share_text(report.stored_bytes, report.checkpoint_bytes));
-  if (report.element_count > 0) {
-    fmt::print(stderr, "; {} of the weights changed", share_text(report.change_count, report.element_count));
-    if (report.change_count > 0 && report.delta_bytes > 0) {
+  const KeptBytes& kept = report.kept;
+  if (kept.element_count > 0) {
+    fmt::print(stderr, "; {} of the weights changed", share_text(kept.change_count, kept.element_count));
+    if (kept.change_count > 0 && kept.delta_bytes > 0) {
       fmt::print(stderr, ", {:.2f} bits a change",
-                 8.0 * static_cast<double>(report.delta_bytes) / static_cast<double>(report.change_count));
+                 8.0 * static_cast<double>(kept.delta_bytes) / static_cast<double>(kept.change_count));
     }
   }
   if (report.anchor_bytes > 0) fmt::print(stderr, "; anchor of {}", size_text(report.anchor_bytes));
   fmt::print(stderr, "\n");
+  for (const FileKind kind : k_file_kinds) {
+    const KindBytes& bytes = kept.of(kind);
+    if (bytes.file_count == 0) continue;
+    fmt::print(stderr, "  {:<10} {:>6} files {:>10}, stored {}\n", name_of(kind), bytes.file_count,
+               size_text(bytes.checkpoint_bytes), size_text(bytes.stored_bytes));
+  }
 }
 
 // A repository inside the checkpoint would be pushed into itself.

@@ -24,6 +24,13 @@ SliceReader::SliceReader(std::shared_ptr<const ByteReader> whole, std::uint64_t 
   }
 }
 
+void ResizedReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  const std::uint64_t there = offset < whole_->size_bytes() ? whole_->size_bytes() - offset : 0;
+  const auto inside = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(there, bytes.size())));
+  if (!inside.empty()) whole_->read_at(offset, inside);
+  std::ranges::fill(bytes.subspan(inside.size()), std::uint8_t{0});
+}
+
 MemoryReader::MemoryReader(std::vector<std::uint8_t> bytes, std::string name)
     : bytes_(std::move(bytes)), name_(std::move(name)) {}
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace wdelta {
@@ -41,6 +42,22 @@ class SliceReader final : public ByteReader {
  private:
   std::shared_ptr<const ByteReader> whole_;
   std::uint64_t offset_;
+  std::uint64_t size_bytes_;
+};
+
+/// Another reader seen at a size of its own: cut off, or continued by zero bytes.
+class ResizedReader final : public ByteReader {
+ public:
+  ResizedReader(std::shared_ptr<const ByteReader> whole, std::uint64_t size_bytes)
+      : whole_(std::move(whole)), size_bytes_(size_bytes) {}
+
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
+  const std::string& name() const override { return whole_->name(); }
+  void check_unchanged() const override { whole_->check_unchanged(); }
+
+ private:
+  std::shared_ptr<const ByteReader> whole_;
   std::uint64_t size_bytes_;
 };
 

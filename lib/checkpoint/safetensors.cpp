@@ -140,6 +140,45 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
   return header;
 }
 
+SafetensorsHeader SafetensorsHeader::of_bytes(std::uint64_t file_size_bytes, const Dtype& dtype) {
+  const std::uint64_t elements = file_size_bytes / dtype.width_bytes;
+  const std::uint64_t body_end = elements * dtype.width_bytes;
+  SafetensorsHeader header;
+  header.tensors_ = {{"body", &dtype, {elements}, 0, body_end},
+                     {"tail", dtype_named("U8"), {file_size_bytes - body_end}, body_end, file_size_bytes}};
+  header.by_name_ = {{"body", 0}, {"tail", 1}};
+  return header;
+}
+
+bool SafetensorsHeader::is_laid_out_like(const SafetensorsHeader& other) const {
+  return std::ranges::equal(tensors_, other.tensors_, [](const Tensor& a, const Tensor& b) {
+    return a.name == b.name && a.dtype == b.dtype && a.begin == b.begin && a.end == b.end;
+  });
+}
+
+bool is_cut_short(const ByteReader& file) try {
+  const std::uint64_t size = file.size_bytes();
+  if (size < 8) return true;
+  std::vector<std::uint8_t> front(8);
+  file.read_at(0, front);
+  const std::uint64_t length = header_length(front);
+  if (length > SafetensorsHeader::k_longest_header) return false;
+  if (length > size - 8) return true;
+  front.resize(length);
+  file.read_at(8, front);
+  const ParsedJson json = parse_json({reinterpret_cast<const char*>(front.data()), front.size()}, file.name());
+  std::uint64_t end = 0;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_object() || !value.contains("data_offsets")) continue;
+    const ParsedJson& offsets = value["data_offsets"];
+    if (offsets.is_array() && offsets.size() == 2 && offsets[1].is_number_unsigned())
+      end = std::max(end, offsets[1].get<std::uint64_t>());
+  }
+  return end > size - 8 - length;
+} catch (const Error&) {
+  return false;
+}
+
 const Tensor* SafetensorsHeader::find(const std::string& name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &tensors_[found->second];

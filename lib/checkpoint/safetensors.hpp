@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace wdelta {
@@ -23,7 +24,10 @@ struct Tensor {
 
   std::uint64_t size_bytes() const { return end - begin; }
   std::uint64_t element_count() const { return size_bytes() / dtype->width_bytes; }
-  bool same_type_as(const Tensor& other) const { return dtype == other.dtype && shape == other.shape; }
+  /// Whether each element of one has its counterpart in the other; the shape they are seen in may differ.
+  bool has_elements_like(const Tensor& other) const {
+    return dtype == other.dtype && size_bytes() == other.size_bytes();
+  }
 };
 
 /// The header of a safetensors file, checked: what is in a SafetensorsHeader holds.
@@ -40,12 +44,18 @@ class SafetensorsHeader {
   static SafetensorsHeader parse(std::vector<std::uint8_t> front, std::uint64_t file_size_bytes,
                                  const std::string& name);
 
+  /// What stands in for a header when a file that is no safetensors file is seen as elements of `dtype`: no front, a
+  /// tensor `body` with as many elements as fit and a tensor `tail` (U8) with the bytes that are left.
+  static SafetensorsHeader of_bytes(std::uint64_t file_size_bytes, const Dtype& dtype);
+
   /// The bytes before the first tensor: length, JSON and padding.
   std::span<const std::uint8_t> front() const { return front_; }
   /// In the order of their bytes in the file.
   std::span<const Tensor> tensors() const { return tensors_; }
   /// The tensor of that name, or null.
   const Tensor* find(const std::string& name) const;
+  /// Whether the same tensors lie at the same offsets.
+  bool is_laid_out_like(const SafetensorsHeader& other) const;
   /// The strings of `__metadata__`.
   const std::vector<std::pair<std::string, std::string>>& metadata() const { return metadata_; }
 
@@ -55,5 +65,8 @@ class SafetensorsHeader {
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
+
+/// Whether a file is shorter than its own header says, or than any header is: most likely it is still being written.
+bool is_cut_short(const ByteReader& file);
 
 }  // namespace wdelta

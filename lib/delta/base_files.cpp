@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/base_files.hpp"
 
+#include "checkpoint/counterpart.hpp"
+
 #include <algorithm>
+#include <tuple>
 
 namespace wdelta {
 
@@ -15,12 +18,20 @@ BaseFiles::BaseFiles(const Checkpoint& base) : single_file_(base.is_single_file(
 
 std::vector<BaseFile> BaseFiles::for_place(const std::string& path, const SafetensorsHeader& next) const {
   std::vector<BaseFile> ordered = files_;
-  auto first = single_file_ ? ordered.begin() : std::ranges::find(ordered, path, &BaseFile::path);
-  if (first == ordered.end()) {
-    first = std::ranges::find_if(ordered, [&](const BaseFile& file) {
-      return std::ranges::any_of(
-          next.tensors(), [&](const Tensor& tensor) { return file.file->header().find(tensor.name) != nullptr; });
+  const auto shared_tensors = [&](const BaseFile& file) {
+    return std::ranges::count_if(next.tensors(), [&](const Tensor& tensor) {
+      const Tensor* found = file.file->header().find(tensor.name);
+      return found != nullptr && found->has_elements_like(tensor);
     });
+  };
+  auto first = single_file_ ? ordered.begin() : std::ranges::find(ordered, path, &BaseFile::path);
+  if (first == ordered.end() && !ordered.empty()) {
+    const auto rank = [&](const BaseFile& file) {
+      return std::tuple(shared_tensors(file), likeness_of_places(file.path, path));
+    };
+    first = std::ranges::max_element(ordered, {}, rank);
+    // Alike by name is enough: its tensors may all have been renamed.
+    if (shared_tensors(*first) == 0 && !likeness_of_places(first->path, path).same_but_numbers) first = ordered.end();
   }
   if (first == ordered.end()) return {};
   std::rotate(ordered.begin(), first, first + 1);

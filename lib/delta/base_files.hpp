@@ -2,14 +2,23 @@
 #pragma once
 
 #include "checkpoint/checkpoint.hpp"
-#include "delta/diff.hpp"
+#include "delta/rebuilt_file.hpp"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace wdelta {
+
+/// One file of the checkpoint that a delta applies to.
+struct BaseFile {
+  std::string path;
+  std::shared_ptr<const RebuiltFile> file;
+  /// The file as it is, where `file` sees an opaque one at another size; else null.
+  std::shared_ptr<const ByteReader> unresized = nullptr;
+
+  const ByteReader& bytes() const { return unresized ? *unresized : *file; }
+};
 
 /// The weights of a base checkpoint, their headers read, ready to be compared with.
 class BaseFiles {
@@ -17,8 +26,9 @@ class BaseFiles {
   /// Opens every safetensors file of `base`. `base` need not outlive it.
   explicit BaseFiles(const Checkpoint& base);
 
-  /// What to compare the file at place `path` with: the file at that place first, or the only one when the base is a
-  /// single file, or else the first that has a tensor of next; then all others.
+  /// What to compare the file at place `path` with: first the file at that place, or the only one when the base is a
+  /// single file, or else the one that shares most tensors with next (of several, the one whose name is most like
+  /// `path`); then all others. Nothing when no file shares a tensor and none has that place.
   std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const;
   /// Throws local when a file changed since it was opened.
   void check_unchanged() const;

@@ -110,6 +110,10 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
 
 void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& metadata) {
   const std::string* key = find_metadata(metadata, "header");
+  if (description_.opaque != nullptr) {
+    if (key != nullptr) throw Error(Fault::corrupt, name(), "is of an opaque file, which has no header");
+    return;
+  }
   if (key == nullptr) {
     if (description_.base.empty())
       throw Error(Fault::corrupt, name(), "has neither a header nor a base to take it from");

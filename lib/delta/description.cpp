@@ -46,6 +46,7 @@ Metadata to_metadata(const DeltaDescription& description) {
     }
     metadata.emplace_back("sources", sources.dump());
   }
+  if (description.opaque != nullptr) metadata.emplace_back("opaque", description.opaque->name);
   metadata.emplace_back("elements", std::to_string(description.element_count));
   metadata.emplace_back("changed", std::to_string(description.change_count));
   return metadata;
@@ -100,6 +101,13 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
         throw Error(Fault::corrupt, object, fmt::format("the source of tensor {:?} is none", tensor));
       }
     }
+  }
+  if (const std::string* dtype = find_metadata(metadata, "opaque")) {
+    description.opaque = dtype_named(*dtype);
+    if (description.opaque == nullptr)
+      throw Error(Fault::corrupt, object, fmt::format("__metadata__ \"opaque\": {:?} is no dtype", *dtype));
+    if (description.base.size() > 1 || !description.sources.empty())
+      throw Error(Fault::corrupt, object, "is of an opaque file, which has one base file at most and no sources");
   }
   return description;
 }

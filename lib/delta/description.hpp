@@ -4,6 +4,7 @@
 
 #include "base/digest.hpp"
 #include "base/json.hpp"
+#include "checkpoint/dtype.hpp"
 
 #include <cstdint>
 #include <map>
@@ -37,6 +38,8 @@ struct DeltaDescription {
   FileIdentity result;
   /// Tensors whose source is not the one of the same name in base[0]; nothing means that the tensor starts afresh.
   std::map<std::string, std::optional<Source>> sources;
+  /// Of a result that is no safetensors file: what its bytes, and those of its base, are taken for. Else null.
+  const Dtype* opaque = nullptr;
   std::uint64_t element_count = 0;
   std::uint64_t change_count = 0;
 

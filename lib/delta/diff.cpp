@@ -5,6 +5,7 @@
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
 #include "delta/tensor_blocks.hpp"
+#include "delta/tensor_sources.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -20,39 +21,6 @@ BlockMode TensorChange::main_mode() const {
 
 namespace {
 
-// Where each tensor of next comes from, and which files of the base that takes.
-struct Sources {
-  struct Place {
-    const RebuiltFile* file = nullptr;  // null: the tensor starts afresh
-    std::uint64_t begin = 0;
-  };
-  std::vector<Place> places;           // as the tensors of next
-  std::vector<const BaseFile*> files;  // those used, the first one being base.front()
-  std::map<std::string, std::optional<Source>> exceptions;
-};
-
-Sources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next) {
-  Sources sources;
-  if (!base.empty()) sources.files.push_back(&base.front());
-  for (const Tensor& tensor : next.tensors()) {
-    Sources::Place place;
-    for (const BaseFile& candidate : base) {
-      const Tensor* found = candidate.file->header().find(tensor.name);
-      if (found == nullptr || !found->same_type_as(tensor)) continue;
-      place = {candidate.file.get(), found->begin};
-      auto used = std::ranges::find(sources.files, &candidate);
-      if (used == sources.files.end()) used = sources.files.insert(used, &candidate);
-      if (used != sources.files.begin()) {
-        sources.exceptions[tensor.name] = Source{static_cast<std::size_t>(used - sources.files.begin()), tensor.name};
-      }
-      break;
-    }
-    if (place.file == nullptr && !base.empty()) sources.exceptions[tensor.name] = std::nullopt;
-    sources.places.push_back(place);
-  }
-  return sources;
-}
-
 // One coded block on its way from the thread that made it to the writer.
 struct CodedBlock {
   std::size_t tensor;
@@ -67,7 +35,7 @@ struct CodedSegment {
 // Codes the blocks that begin in one segment of next. Owns its buffers; one per thread.
 class SegmentCoder {
  public:
-  SegmentCoder(const ByteReader& next, const SafetensorsHeader& header, const Sources& sources, bool in_place,
+  SegmentCoder(const ByteReader& next, const SafetensorsHeader& header, const TensorSources& sources, bool in_place,
                Blake3Tree& next_tree, Blake3Tree* base_tree, BlockChoice choice, const Engine& engine)
       : next_(&next),
         header_(&header),
@@ -128,7 +96,7 @@ class SegmentCoder {
                                         std::size_t size) {
     if (in_place_) return base_buffer_.of_size(begin - segment.begin + size).subspan(begin - segment.begin);
     const auto bytes = base_buffer_.of_size(size);
-    const Sources::Place& place = sources_->places[tensor];
+    const TensorSources::Place& place = sources_->places[tensor];
     if (place.file != nullptr) {
       place.file->read_at(place.begin + begin - header_->tensors()[tensor].begin, bytes);
     } else {
@@ -139,7 +107,7 @@ class SegmentCoder {
 
   const ByteReader* next_;
   const SafetensorsHeader* header_;
-  const Sources* sources_;
+  const TensorSources* sources_;
   bool in_place_;
   Blake3Tree* next_tree_;
   Blake3Tree* base_tree_;
@@ -148,8 +116,8 @@ class SegmentCoder {
   Buffer base_buffer_;
 };
 
-bool lies_in_place(const Sources& sources, const SafetensorsHeader& next, std::uint64_t next_size_bytes) {
-  if (sources.files.empty() || sources.files.front()->file->size_bytes() != next_size_bytes) return false;
+bool lies_in_place(const TensorSources& sources, const SafetensorsHeader& next, std::uint64_t next_size_bytes) {
+  if (sources.files.empty() || sources.files.front()->bytes().size_bytes() != next_size_bytes) return false;
   const RebuiltFile* file = sources.files.front()->file.get();
   for (std::size_t i = 0; i < sources.places.size(); ++i) {
     if (sources.places[i].file != file || sources.places[i].begin != next.tensors()[i].begin) return false;
@@ -157,7 +125,7 @@ bool lies_in_place(const Sources& sources, const SafetensorsHeader& next, std::u
   return true;
 }
 
-std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const Sources& sources) {
+std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const TensorSources& sources) {
   std::vector<TensorChange> changes;
   for (const Tensor& tensor : header.tensors()) {
     TensorChange& change = changes.emplace_back();
@@ -211,13 +179,11 @@ class EntryWriter {
   bool begun_ = false;
 };
 
-}  // namespace
-
-FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
-                     const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
-                     BlockChoice choice, const Engine& engine, const Execution& execution) {
-  const SafetensorsHeader header = SafetensorsHeader::read(*next);
-  const Sources sources = find_sources(base, header);
+FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& path, const ByteReader* next,
+                         const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
+                         BlockChoice choice, const Engine& engine, const Execution& execution,
+                         const Dtype* opaque = nullptr) {
+  const TensorSources sources = find_sources(base, header, *next);
   const bool in_place = lies_in_place(sources, header, next->size_bytes());
   Blake3Tree next_tree(next->size_bytes());
   std::optional<Blake3Tree> base_tree;
@@ -247,11 +213,12 @@ FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
 
   DeltaDescription& description = change.description;
   for (const BaseFile* file : sources.files) {
-    const Digest digest = in_place ? base_tree->finish() : digest_of(*file->file, execution);
-    description.base.push_back({file->path, file->file->size_bytes(), digest});
+    const Digest digest = in_place ? base_tree->finish() : digest_of(file->bytes(), execution);
+    description.base.push_back({file->path, file->bytes().size_bytes(), digest});
   }
   description.result = {path, next->size_bytes(), next_tree.finish()};
   description.sources = sources.exceptions;
+  description.opaque = opaque;
   for (const TensorChange& tensor : change.tensors) {
     description.element_count += tensor.element_count;
     description.change_count += tensor.change_count;
@@ -268,6 +235,24 @@ FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
     change.delta.emplace(
         writer->finish(description, change.front_changed ? header.front() : std::span<const std::uint8_t>()));
   return change;
+}
+
+}  // namespace
+
+FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
+                     const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
+                     BlockChoice choice, const Engine& engine, const Execution& execution) {
+  return diff_laid_out(base, path, next.get(), SafetensorsHeader::read(*next), output, choice, engine, execution);
+}
+
+FileChange diff_opaque_file(const std::optional<OpaqueBase>& base, const std::string& path,
+                            const std::shared_ptr<const ByteReader>& next, const Dtype& dtype,
+                            const std::optional<std::filesystem::path>& output, BlockChoice choice,
+                            const Engine& engine, const Execution& execution) {
+  std::vector<BaseFile> files;
+  if (base) files.push_back({base->path, RebuiltFile::from_bytes(base->file, next->size_bytes(), dtype), base->file});
+  return diff_laid_out(files, path, next.get(), SafetensorsHeader::of_bytes(next->size_bytes(), dtype), output, choice,
+                       engine, execution, &dtype);
 }
 
 }  // namespace wdelta

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/execution.hpp"
+#include "delta/base_files.hpp"
 #include "delta/delta_writer.hpp"
-#include "delta/rebuilt_file.hpp"
 #include "engine/block.hpp"
 
 #include <array>
@@ -16,18 +16,12 @@
 
 namespace wdelta {
 
-/// One file of the checkpoint that a delta applies to.
-struct BaseFile {
-  std::string path;
-  std::shared_ptr<const RebuiltFile> file;
-};
-
 /// What happened to one tensor of the result.
 struct TensorChange {
   std::string name;
   std::string dtype;
   std::vector<std::uint64_t> shape;
-  bool afresh = false;  ///< it has no source: new, retyped or reshaped
+  bool afresh = false;  ///< it has no source: new or retyped
   std::uint64_t element_count = 0;
   std::uint64_t change_count = 0;
   std::uint64_t largest_step = 0;                 ///< in units of neighbouring numbers
@@ -36,6 +30,12 @@ struct TensorChange {
 
   /// The mode of most of its changed blocks; whole for a tensor that starts afresh; same when nothing changed.
   BlockMode main_mode() const;
+};
+
+/// The file that an opaque one is compared with.
+struct OpaqueBase {
+  std::string path;
+  std::shared_ptr<const ByteReader> file;
 };
 
 struct FileChange {
@@ -50,12 +50,19 @@ struct FileChange {
 
 /// Compares the safetensors file `next` (its place: `path`) with a base and, where `output` is given, writes the delta.
 ///
-/// `base.front()` is the file that has next's place, unless `base` is empty; tensors are looked for there first, then
-/// by name in the others. Each segment of next and, where the layouts agree, of base is read once: hashed, compared and
+/// `base.front()` is the file that has next's place, unless `base` is empty; tensors are looked for as find_sources()
+/// says. Each segment of next and, where the layouts agree, of base is read once: hashed, compared and
 /// coded while it is in cache. The digests in the result's description are those of the bytes that were read. Throws
 /// corrupt when next is no safetensors file; the caller sees to files that change while they are read.
 FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
                      const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
                      BlockChoice choice, const Engine& engine, const Execution& execution);
+
+/// The same for a file that is no safetensors file: it and the base are taken for elements of `dtype`, compared at the
+/// same offsets. Without a base the delta is the file compressed.
+FileChange diff_opaque_file(const std::optional<OpaqueBase>& base, const std::string& path,
+                            const std::shared_ptr<const ByteReader>& next, const Dtype& dtype,
+                            const std::optional<std::filesystem::path>& output, BlockChoice choice,
+                            const Engine& engine, const Execution& execution);
 
 }  // namespace wdelta

@@ -20,13 +20,26 @@ FileVersion whole_version(FileIdentity identity, std::shared_ptr<const ByteReade
   return version;
 }
 
+namespace {
+
+// A base as the delta sees it. Deltas of opaque files that see it alike are resolved together, block by block; else one
+// reads what the other makes.
+std::shared_ptr<const RebuiltFile> seen_by(const DeltaDescription& delta, const FileVersion& base) {
+  if (delta.opaque == nullptr) return base.rebuilt ? base.rebuilt : RebuiltFile::from_file(base.whole);
+  const auto layout = SafetensorsHeader::of_bytes(delta.result.size_bytes, *delta.opaque);
+  if (base.rebuilt && base.rebuilt->header().is_laid_out_like(layout)) return base.rebuilt;
+  return RebuiltFile::from_bytes(base.reader(), delta.result.size_bytes, *delta.opaque);
+}
+
+}  // namespace
+
 FileVersion delta_version(const std::shared_ptr<const DeltaReader>& delta, const std::vector<FileVersion>& bases,
                           const Engine& engine) {
   FileVersion version;
   version.identity = delta->description().result;
   std::vector<std::shared_ptr<const RebuiltFile>> files;
   for (const FileVersion& base : bases) {
-    files.push_back(base.rebuilt ? base.rebuilt : RebuiltFile::from_file(base.whole));
+    files.push_back(seen_by(delta->description(), base));
     for (const Origin& origin : base.origins) {
       if (std::ranges::find(version.origins, origin.file, &Origin::file) == version.origins.end()) {
         version.origins.push_back(origin);

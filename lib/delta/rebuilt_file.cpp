@@ -49,6 +49,19 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_file(std::shared_ptr<const 
   return rebuilt;
 }
 
+std::shared_ptr<const RebuiltFile> RebuiltFile::from_bytes(const std::shared_ptr<const ByteReader>& file,
+                                                           std::uint64_t size_bytes, const Dtype& dtype) {
+  const auto rebuilt = std::shared_ptr<RebuiltFile>(new RebuiltFile);
+  rebuilt->name_ = file->name();
+  rebuilt->size_bytes_ = size_bytes;
+  rebuilt->header_ = SafetensorsHeader::of_bytes(size_bytes, dtype);
+  const bool resized = file->size_bytes() != size_bytes;
+  const auto origin = resized ? std::make_shared<ResizedReader>(file, size_bytes) : file;
+  for (const Tensor& tensor : rebuilt->header_.tensors()) rebuilt->plans_.push_back({origin, tensor.begin, {}});
+  if (!resized) rebuilt->in_place_origin_ = file;
+  return rebuilt;
+}
+
 std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const DeltaReader> delta,
                                                            const std::vector<std::shared_ptr<const RebuiltFile>>& base,
                                                            const Engine& engine) {
@@ -59,7 +72,9 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
   rebuilt->engine_ = &engine;
   rebuilt->pool_ = std::make_shared<Pool>(engine);
   std::vector<std::uint8_t> front;
-  if (delta->stored_front()) {
+  if (description.opaque != nullptr) {
+    rebuilt->header_ = SafetensorsHeader::of_bytes(rebuilt->size_bytes_, *description.opaque);
+  } else if (delta->stored_front()) {
     front = *delta->stored_front();
   } else {
     const auto base_front = base.front()->header().front();
@@ -70,7 +85,8 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
                               rebuilt->size_bytes_));
     }
   }
-  rebuilt->header_ = SafetensorsHeader::parse(std::move(front), rebuilt->size_bytes_, delta->name());
+  if (description.opaque == nullptr)
+    rebuilt->header_ = SafetensorsHeader::parse(std::move(front), rebuilt->size_bytes_, delta->name());
 
   for (const auto& [name, source] : description.sources) {
     if (rebuilt->header_.find(name) == nullptr) {
@@ -84,10 +100,10 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
     if (const auto source = description.source_of(tensor.name)) {
       const RebuiltFile& file = *base.at(source->file);
       const Tensor* found = file.header_.find(source->tensor);
-      if (found == nullptr || !found->same_type_as(tensor)) {
+      if (found == nullptr || !found->has_elements_like(tensor)) {
         throw Error(
             Fault::base_mismatch, file.name(),
-            fmt::format("has no tensor {:?} of the dtype and shape that {} needs", source->tensor, delta->name()));
+            fmt::format("has no tensor {:?} of the dtype and size that {} needs", source->tensor, delta->name()));
       }
       plan = file.plans_[static_cast<std::size_t>(found - file.header_.tensors().data())];
     }

@@ -34,6 +34,9 @@ class RebuiltFile final : public ByteReader {
  public:
   /// A file of a base, as it is. Throws corrupt when it is no safetensors file.
   static std::shared_ptr<const RebuiltFile> from_file(std::shared_ptr<const ByteReader> file);
+  /// Any file, seen as `size_bytes` bytes of elements: SafetensorsHeader::of_bytes().
+  static std::shared_ptr<const RebuiltFile> from_bytes(const std::shared_ptr<const ByteReader>& file,
+                                                       std::uint64_t size_bytes, const Dtype& dtype);
   /// What `delta` makes of `base`, one file for each that its description names, in that order. Throws base_mismatch
   /// when a base has not the tensors that the delta needs, corrupt when the delta does not fit its own result.
   static std::shared_ptr<const RebuiltFile> from_delta(std::shared_ptr<const DeltaReader> delta,

@@ -20,7 +20,9 @@ enum class BlockMode : std::uint8_t {
   whole = 3,   ///< the new elements as they are
 };
 
-enum class BlockChoice { automatic, sparse, dense, whole };
+/// automatic: whichever is smallest. unknown_bytes: that, or the elements as they are behind zstd's search for repeats,
+/// which finds some in text and tables but never in weights.
+enum class BlockChoice { automatic, sparse, dense, whole, unknown_bytes };
 
 struct BlockSummary {
   BlockMode mode = BlockMode::same;

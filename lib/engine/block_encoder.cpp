@@ -4,8 +4,10 @@
 #include "engine/frame.hpp"
 #include "engine/sparse.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace wdelta {
@@ -44,6 +46,7 @@ struct BlockEncoder::Scratch {
   std::unique_ptr<std::uint8_t[]> frame = room<std::uint8_t>(k_most_stream_bytes);
   FrameWriter symbols{FrameContent::symbols};
   FrameWriter runs{FrameContent::runs};
+  std::optional<FrameWriter> bytes;  // made when first asked for
 
   /// Appends a block: its mode, `prefix`, and the first `size_bytes` of streams as a frame where that is smaller.
   void append(BlockMode mode, std::span<const std::uint8_t> prefix, std::size_t size_bytes, FrameWriter& writer,
@@ -86,6 +89,12 @@ struct BlockEncoder::Scratch {
     }
     append(BlockMode::dense, {}, next.size(), any_runs ? runs : symbols,
            std::span(behind_planes).first(type.width_bytes - 1U), coded);
+  }
+
+  void append_searched(std::span<const std::uint8_t> next, std::vector<std::uint8_t>& coded) {
+    if (!bytes) bytes.emplace(FrameContent::bytes);
+    std::ranges::copy(next, streams.get());
+    append(BlockMode::whole, {}, next.size(), *bytes, {}, coded);
   }
 
   static void append_whole(std::span<const std::uint8_t> next, std::vector<std::uint8_t>& coded) {
@@ -131,6 +140,7 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
       summary.mode = BlockMode::whole;
       return summary;
     case BlockChoice::automatic:
+    case BlockChoice::unknown_bytes:
       break;
   }
 
@@ -161,6 +171,10 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
   if (summary.changes > count / 3 || (large_steps && summary.changes > count / 8)) {
     scratch_->append_dense(kernels, base, next, type, coded);
     keep_if_smaller(BlockMode::dense);
+  }
+  if (choice_ == BlockChoice::unknown_bytes) {
+    scratch_->append_searched(next, coded);
+    keep_if_smaller(BlockMode::whole);
   }
   if (summary.mode == BlockMode::same) {
     Scratch::append_whole(next, coded);

@@ -31,8 +31,8 @@ FrameWriter::FrameWriter(FrameContent content) : context_(ZSTD_createCCtx()) {
   const auto set = [&](ZSTD_cParameter parameter, int value) {
     require(ZSTD_CCtx_setParameter(context_.get(), parameter, value));
   };
-  set(ZSTD_c_compressionLevel, 1);
-  if (content == FrameContent::runs) return;
+  set(ZSTD_c_compressionLevel, content == FrameContent::bytes ? 3 : 1);
+  if (content != FrameContent::symbols) return;
   set(ZSTD_c_strategy, ZSTD_fast);
   set(ZSTD_c_targetLength, ZSTD_cParam_getBounds(ZSTD_c_targetLength).upperBound);
   set(ZSTD_c_hashLog, ZSTD_cParam_getBounds(ZSTD_c_hashLog).lowerBound);

@@ -12,8 +12,9 @@ struct ZSTD_DCtx_s;
 
 namespace wdelta {
 
-/// What a frame's content is like: whether there is anything to be had from looking for repeats.
-enum class FrameContent { symbols, runs };
+/// What a frame's content is like, and so how far it pays to look for repeats: symbols have none, in runs a quick look
+/// finds all that is there, bytes may be anything.
+enum class FrameContent { symbols, runs, bytes };
 
 /// Writes frames; one per thread.
 class FrameWriter {

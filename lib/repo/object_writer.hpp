@@ -8,14 +8,15 @@
 #include "store/store.hpp"
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
-#include <utility>
+#include <unordered_set>
 #include <vector>
 
 namespace wdelta {
 
-/// Puts files into a store, each under its digest, and writes down the recipes for having them again.
+/// Puts files into a store, each under its digest, and writes down the recipes for having them again. What is small
+/// shares objects: a request has its price in every store, and a checkpoint may have thousands of files.
 class ObjectWriter {
  public:
   /// Files up to this size share packs.
@@ -27,21 +28,28 @@ class ObjectWriter {
 
   /// Keeps a file whole, in one reading; returns its digest.
   Digest put_whole(const ByteReader& file, const std::string& path);
+  /// The same for one that was read already.
+  Digest put_whole(std::span<const std::uint8_t> file, const std::string& path);
   /// Keeps a delta that `description` describes.
   void put_delta(DeltaWriter::Finished&& delta, const DeltaDescription& description);
-  /// Keeps a small file in a pack.
-  void put_packed(std::string content, const Digest& digest);
   /// Writes what is still held back. Afterwards recipes() holds for everything that was put.
   void finish();
 
+  bool has_put(const Digest& file) const { return put_.contains(file); }
   const std::vector<Recipe>& recipes() const { return recipes_; }
   std::uint64_t stored_bytes() const { return stored_bytes_; }
 
  private:
+  enum class Content { safetensors, other };
+  void pack(Recipe recipe, std::span<const std::uint8_t> bytes, Content content);
+  void count(const Recipe& recipe);
+
   Store* store_;
   const Execution* execution_;
   std::string pack_;
   std::vector<Recipe> in_pack_;
+  Content last_in_pack_ = Content::other;
+  std::unordered_set<Digest> put_;
   std::vector<Recipe> recipes_;
   std::uint64_t stored_bytes_ = 0;
 };

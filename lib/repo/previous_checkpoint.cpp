@@ -2,6 +2,9 @@
 #include "repo/previous_checkpoint.hpp"
 
 #include "base/error.hpp"
+#include "checkpoint/counterpart.hpp"
+
+#include <algorithm>
 
 namespace wdelta {
 
@@ -20,10 +23,11 @@ void PreviousCheckpoint::distrust() {
 
 void PreviousCheckpoint::open() {
   local_files_ = 0;
+  opaque_files_.clear();
   std::vector<CheckpointFile> files;
   for (const ManifestFile& file : parent_->manifest.files) {
     const FileIdentity& identity = file.identity;
-    if (!is_weights(identity.path)) continue;
+    if (file.content) continue;
     CheckpointFile opened{identity.path, identity.size_bytes, file.executable, {}, std::nullopt, identity.digest};
     const auto local = state_ ? local_file(identity.path) : std::nullopt;
     if (local) {
@@ -34,9 +38,16 @@ void PreviousCheckpoint::open() {
     } else {
       opened.open = [this, identity] { return finder_.find(identity).reader(); };
     }
-    files.push_back(std::move(opened));
+    (is_weights(identity.path) ? files : opaque_files_).push_back(std::move(opened));
   }
   files_.emplace(Checkpoint(parent_->id.hex(), std::move(files)));
+}
+
+std::optional<OpaqueBase> PreviousCheckpoint::opaque_for(const std::string& path) const {
+  const auto likeness = [&](const CheckpointFile& file) { return likeness_of_places(file.path, path); };
+  const auto best = std::ranges::max_element(opaque_files_, {}, likeness);
+  if (best == opaque_files_.end() || !likeness(*best).same_but_numbers) return std::nullopt;
+  return OpaqueBase{best->path, best->open()};
 }
 
 std::optional<std::filesystem::path> PreviousCheckpoint::local_file(const std::string& place) const try {

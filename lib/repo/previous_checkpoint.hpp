@@ -2,6 +2,7 @@
 #pragma once
 
 #include "delta/base_files.hpp"
+#include "delta/diff.hpp"
 #include "repo/push_state.hpp"
 #include "repo/repository.hpp"
 #include "repo/version_finder.hpp"
@@ -27,6 +28,9 @@ class PreviousCheckpoint {
   std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const {
     return files_->for_place(path, next);
   }
+  /// What to compare a file of unknown format at `path` with: the file at that place, or one whose place differs only
+  /// in its numbers. Nothing when there is none.
+  std::optional<OpaqueBase> opaque_for(const std::string& path) const;
   /// Reads everything out of the repository from now on.
   void distrust();
   bool is_local() const { return local_files_ > 0; }
@@ -40,6 +44,7 @@ class PreviousCheckpoint {
   std::optional<PushState> state_;
   std::size_t local_files_ = 0;
   std::optional<BaseFiles> files_;
+  std::vector<CheckpointFile> opaque_files_;
 };
 
 }  // namespace wdelta

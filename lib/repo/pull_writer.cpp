@@ -17,7 +17,6 @@ PullWriter::PullWriter(const Repository& repository, const Commit& commit, const
       stored_graph_(repository.recipes(commit)),
       graph_(stored_graph_) {
   for (const auto& [place, held] : local.held) {
-    if (!is_weights(place)) continue;
     graph_.add_at_hand(held.digest);
     at_hand_[held.digest].held = &held;
   }

@@ -7,7 +7,7 @@
 #include "base/moment.hpp"
 #include "base/path.hpp"
 #include "base/reader_digest.hpp"
-#include "repo/object_writer.hpp"
+#include "repo/file_keeper.hpp"
 #include "repo/previous_checkpoint.hpp"
 
 #include <algorithm>
@@ -39,111 +39,6 @@ struct Parent {
     commit = repository.commit(*branch.commit);
     recipes = repository.recipes(*commit);
   }
-};
-
-class FileKeeper {
- public:
-  FileKeeper(Repository& repository, const Parent& parent, PreviousCheckpoint* previous, const Engine& engine,
-             const Execution& execution, PushReport& report)
-      : store_(&repository.store()),
-        parent_(&parent),
-        previous_(previous),
-        engine_(&engine),
-        execution_(&execution),
-        report_(&report),
-        objects_(repository.store(), execution) {}
-
-  ManifestFile keep(const CheckpointFile& file) {
-    const auto reader = file.open();
-    ManifestFile kept{{file.path, file.size_bytes, {}}, file.executable, std::nullopt};
-    if (is_weights(file.path)) {
-      kept.identity.digest = keep_weights(file, reader);
-    } else if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) {
-      keep_small(*reader, kept);
-    } else {
-      kept.identity.digest = keep_large(file, *reader);
-    }
-    // The stamp was taken when the checkpoint was opened: this sees files that were replaced as well.
-    if (reader->size_bytes() != file.size_bytes) throw Error(Fault::local, reader->name(), "changed while it was read");
-    reader->check_unchanged();
-    return kept;
-  }
-
-  ObjectWriter& objects() { return objects_; }
-
- private:
-  Digest keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
-    const SafetensorsHeader header = SafetensorsHeader::read(*reader);
-    if (previous_ == nullptr || previous_->for_place(file.path, header).empty())
-      return objects_.put_whole(*reader, file.path);
-    FileChange change = compare(file.path, header, reader);
-    report_->element_count += change.description.element_count;
-    report_->change_count += change.description.change_count;
-    const Digest digest = change.description.result.digest;
-    if (has_recipe(digest)) return digest;
-    if (change.delta->size_bytes < file.size_bytes) {
-      report_->delta_bytes += change.delta->size_bytes;
-      objects_.put_delta(std::move(*change.delta), change.description);
-    } else if (objects_.put_whole(*reader, file.path) != digest) {
-      throw Error(Fault::local, reader->name(), "changed while it was read");
-    }
-    return digest;
-  }
-
-  // Compares with the previous checkpoint, and makes sure that what it was compared with is the parent commit.
-  FileChange compare(const std::string& path, const SafetensorsHeader& header,
-                     const std::shared_ptr<const ByteReader>& reader) {
-    for (;;) {
-      FileChange change = diff_file(previous_->for_place(path, header), path, reader, store_->staging_path(),
-                                    BlockChoice::automatic, *engine_, *execution_);
-      const auto is_parents = [&](const FileIdentity& base) {
-        const ManifestFile* file = parent_->commit->manifest.find(base.path);
-        return file != nullptr && file->identity == base;
-      };
-      if (std::ranges::all_of(change.description.base, is_parents)) return change;
-      if (!previous_->is_local()) {
-        throw Error(Fault::corrupt, path, "the repository does not rebuild it as it was pushed",
-                    "run wdelta verify REPO");
-      }
-      execution_->progress->note(
-          "the previous checkpoint was changed since it was pushed: comparing with the repository");
-      previous_->distrust();
-    }
-  }
-
-  void keep_small(const ByteReader& reader, ManifestFile& kept) {
-    const std::vector<std::uint8_t> bytes = read_all(reader);
-    kept.identity.digest = blake3(bytes);
-    std::string content(bytes.begin(), bytes.end());
-    if (bytes.size() <= k_inline_file_bytes && inlined_bytes_ + bytes.size() <= k_inline_total_bytes) {
-      inlined_bytes_ += bytes.size();
-      kept.content = std::move(content);
-    } else if (!has_recipe(kept.identity.digest)) {
-      objects_.put_packed(std::move(content), kept.identity.digest);
-    }
-    execution_->progress->advance(bytes.size());
-  }
-
-  Digest keep_large(const CheckpointFile& file, const ByteReader& reader) {
-    const ManifestFile* before = parent_->commit ? parent_->commit->manifest.find(file.path) : nullptr;
-    if (before != nullptr && before->identity.size_bytes == file.size_bytes) {
-      const Digest digest = digest_of(reader, *execution_);
-      if (has_recipe(digest)) return digest;
-    }
-    return objects_.put_whole(reader, file.path);
-  }
-
-  // A small file may be known to the parent only as content of its manifest, which is no recipe.
-  bool has_recipe(const Digest& digest) const { return parent_->recipes.can_make(digest); }
-
-  Store* store_;
-  const Parent* parent_;
-  PreviousCheckpoint* previous_;
-  const Engine* engine_;
-  const Execution* execution_;
-  PushReport* report_;
-  ObjectWriter objects_;
-  std::size_t inlined_bytes_ = 0;
 };
 
 bool is_same_commit(const Manifest& tip, const Manifest& next) {
@@ -179,19 +74,23 @@ bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
 }
 
 std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Checkpoint& checkpoint,
-                         AnchorChoice choice, const Execution& execution) {
+                         AnchorChoice choice, const Engine& engine, const Execution& execution) {
   const RecipeGraph graph = repository.recipes(commit);
-  ObjectWriter objects(repository.store(), execution);
+  const RecipeGraph nothing_known;
+  FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution);
   for (const ManifestFile& file : commit.manifest.files) {
     const Digest& digest = file.identity.digest;
     if (file.content || !graph.can_make(digest) || graph.chain_length(digest) == 0) continue;
     if (choice != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
     execution.progress->begin("storing an anchor", file.identity.size_bytes);
-    if (objects.put_whole(*checkpoint.find(file.identity.path)->open(), file.identity.path) != digest) {
+    const CheckpointFile& source = *checkpoint.find(file.identity.path);
+    if (keeper.keep_bytes(source, source.open()) != digest) {
       throw Error(Fault::local, file.identity.path, "changed while an anchor was made of it",
                   "the commit itself is safe");
     }
   }
+  keeper.finish();
+  const ObjectWriter& objects = keeper.objects();
   if (!objects.recipes().empty()) put_book(repository.store(), commit.id, to_text(objects.recipes()));
   return objects.stored_bytes();
 }
@@ -282,12 +181,14 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   manifest = {report.parent, now_text(), draft.author, draft.message, draft.step, draft.meta, {}, {}, {}};
   for (const CheckpointFile& file : checkpoint.files()) report.checkpoint_bytes += file.size_bytes;
   execution.progress->begin("pushing", report.checkpoint_bytes);
-  FileKeeper keeper(repository, parent, previous ? &*previous : nullptr, engine, execution, report);
+  FileKeeper keeper(repository, parent.recipes, parent.commit ? &*parent.commit : nullptr,
+                    previous ? &*previous : nullptr, engine, execution);
   for (const CheckpointFile& file : checkpoint.files()) manifest.files.push_back(keeper.keep(file));
-  keeper.objects().finish();
+  keeper.finish();
   require_unchanged(checkpoint);
   report.file_count = manifest.files.size();
   report.stored_bytes = keeper.objects().stored_bytes();
+  report.kept = keeper.kept();
   if (parent.commit && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
     put_tag(repository, options.tag, report.id);
@@ -309,7 +210,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   put_tag(repository, options.tag, commit.id);
   if (options.anchor != AnchorChoice::never) {
     try {
-      report.anchor_bytes = put_anchor(repository, commit, checkpoint, options.anchor, execution);
+      report.anchor_bytes = put_anchor(repository, commit, checkpoint, options.anchor, engine, execution);
     } catch (const Error& error) {
       // The commit is safe and complete without it; an anchor only makes it cheaper to fetch.
       if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw;

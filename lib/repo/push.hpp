@@ -4,6 +4,7 @@
 #include "base/execution.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "engine/engine.hpp"
+#include "repo/file_keeper.hpp"
 #include "repo/repository.hpp"
 
 #include <filesystem>
@@ -39,10 +40,8 @@ struct PushReport {
   bool created = false;  ///< false: the tip was this checkpoint already
   std::size_t file_count = 0;
   std::uint64_t checkpoint_bytes = 0;
-  std::uint64_t stored_bytes = 0;   ///< objects written, without those of an anchor
-  std::uint64_t delta_bytes = 0;    ///< of these, deltas
-  std::uint64_t element_count = 0;  ///< of tensors that were compared
-  std::uint64_t change_count = 0;
+  std::uint64_t stored_bytes = 0;         ///< objects written, without those of an anchor
+  KeptBytes kept;                         ///< the same in detail
   bool compared_with_repository = false;  ///< the previous checkpoint was not at hand
   std::uint64_t anchor_bytes = 0;
 };

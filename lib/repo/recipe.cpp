@@ -97,7 +97,7 @@ void RecipeGraph::settle() {
   };
   const auto offer = [&](std::size_t index) {
     const Recipe& recipe = recipes_[index];
-    Candidate candidate{recipe.bytes.length, recipe.is_delta ? 1u : 0u, recipe.digest, index};
+    Candidate candidate{recipe.bytes.length, 0, recipe.digest, index};
     for (const Digest& base : recipe.base) {
       const Way& way = ways_.at(base);
       candidate.cost_bytes = add_costs(candidate.cost_bytes, way.cost_bytes);

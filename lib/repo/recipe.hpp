@@ -57,7 +57,7 @@ class RecipeGraph {
   bool can_make(const Digest& digest) const { return ways_.contains(digest); }
   /// Bytes to fetch for `digest`, were it fetched alone.
   std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
-  /// Deltas from the last whole file to `digest`.
+  /// Deltas from the last file that is made of nothing else to `digest`.
   std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }
   /// The best recipes for `digest` and for all that it is made from.
   void collect(const Digest& digest, std::map<Digest, Recipe>& into) const;

@@ -158,6 +158,7 @@ class RepositoryTest(testing.Case):
         step, = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", 1)
         options = ["--step", 1, "--meta", "b=1", "--meta", "a=2"]
         commit = self.push(step, *options)
+        (self.repo / "staging").mkdir(exist_ok=True)
         before = testing.describe(self.repo)
         self.assertEqual(self.push(step, *options), commit)
         shutil.copytree(step, self.scratch / "copy")

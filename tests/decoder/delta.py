@@ -127,7 +127,8 @@ class Delta:
         require(number < len(bases), f"{what}: no base to take it from")
         found = [source for source in header_of(number).tensors if source.name == name]
         require(found, f"{what}: no source {name} in {self.base[number].path}")
-        require((found[0].dtype, found[0].shape) == (tensor.dtype, tensor.shape), f"{what}: source of another shape")
+        require(found[0].dtype == tensor.dtype and found[0].end - found[0].begin == tensor.end - tensor.begin,
+                f"{what}: source of another dtype or size")
         return bases[number][found[0].begin:found[0].end]
 
     def _plans(self, result, source_of):

@@ -150,7 +150,8 @@ TEST_CASE("the same where tensors are new, retyped, reshaped, or lie in another 
   CHECK(description.result.path == next.path);
   CHECK(description.source_of("kept")->file == 0);
   CHECK(description.source_of("moved")->file == 1);
-  for (const char* name : {"retyped", "reshaped", "zero", "new", "new and empty"}) {
+  CHECK(description.source_of("reshaped")->file == 0);
+  for (const char* name : {"retyped", "zero", "new", "new and empty"}) {
     CHECK_FALSE(description.source_of(name).has_value());
   }
   const auto delta = open_delta(made.bytes);

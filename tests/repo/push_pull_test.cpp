@@ -62,8 +62,8 @@ TEST_CASE("a push stores a delta whether or not the previous checkpoint is still
     if (!is_there) fs::remove_all(world.checkpoint(0));
     const PushReport report = world.push(world.checkpoint(2));
     CHECK(report.compared_with_repository == !is_there);
-    CHECK(report.change_count == 600);
-    CHECK(report.delta_bytes > 0);
+    CHECK(report.kept.change_count == 600);
+    CHECK(report.kept.delta_bytes > 0);
     CHECK(report.stored_bytes < report.checkpoint_bytes / 2);
     world.pull("main", world / "out");
     CHECK((files_below(world / "out") == commit_files(2)));

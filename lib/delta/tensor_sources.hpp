@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "delta/base_files.hpp"
+#include "delta/description.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wdelta {
+
+/// Where each tensor of a file to compare comes from, and which files of the base that takes.
+struct TensorSources {
+  struct Place {
+    const RebuiltFile* file = nullptr;  ///< null: the tensor starts afresh
+    std::uint64_t begin = 0;
+  };
+  std::vector<Place> places;                                ///< as the tensors of next
+  std::vector<const BaseFile*> files;                       ///< those used, the first one being base.front()
+  std::map<std::string, std::optional<Source>> exceptions;  ///< as DeltaDescription::sources
+};
+
+/// A tensor is looked for by name, in base.front() first, then in the other files. One whose name is nowhere is looked
+/// for by its content: among the tensors of the same dtype and number of elements, those whose names end most alike
+/// first, for one that agrees in most of a sample of elements. A wrong guess costs bytes, never bits.
+TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes);
+
+}  // namespace wdelta
