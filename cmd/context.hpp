@@ -72,6 +72,6 @@ struct OpenedCommit {
 };
 OpenedCommit open_commit(const std::string& location, Context& context);
 /// A checkpoint argument: a path, or REPO@REV.
-Checkpoint open_checkpoint(const std::string& argument, Context& context);
+Checkpoint open_checkpoint(const std::string& argument, Context& context, const PathFilter& filter = {});
 
 }  // namespace wdelta::cmd

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "checkpoint/stability.hpp"
 #include "context.hpp"
 #include "format.hpp"
 
@@ -24,6 +25,9 @@ struct PushArguments {
   std::string tag;
   std::vector<std::string> meta;
   std::string anchor = "auto";
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  std::optional<std::uint64_t> wait_stable_s;
 };
 
 std::string user_at_host() {
@@ -41,6 +45,32 @@ CommitDraft draft_of(const PushArguments& arguments) {
     draft.meta.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return draft;
+}
+
+// What the checkpoint's own .wdeltaignore leaves out, and what the options say.
+PathFilter filter_of(const PushArguments& arguments) {
+  constexpr std::uint64_t k_longest_ignore_file = std::uint64_t{1} << 20;
+  PathFilter filter;
+  const std::filesystem::path ignore_file = std::filesystem::path(arguments.checkpoint) / ".wdeltaignore";
+  if (std::filesystem::is_regular_file(ignore_file))
+    filter.exclude_lines(read_small_file(ignore_file, k_longest_ignore_file));
+  for (const std::string& pattern : arguments.include) filter.include(pattern);
+  for (const std::string& pattern : arguments.exclude) filter.exclude(pattern);
+  return filter;
+}
+
+Checkpoint open_to_push(const PushArguments& arguments, Context& context) {
+  if (!std::filesystem::is_directory(arguments.checkpoint)) {
+    if (!arguments.include.empty() || !arguments.exclude.empty())
+      throw Error(Fault::usage, arguments.checkpoint, "is no directory, so there is nothing to include or exclude");
+    if (!arguments.wait_stable_s) return open_checkpoint(arguments.checkpoint, context);
+  }
+  const PathFilter filter = filter_of(arguments);
+  if (arguments.wait_stable_s) {
+    return open_when_stable(arguments.checkpoint, filter, std::chrono::seconds(*arguments.wait_stable_s),
+                            context.execution());
+  }
+  return open_checkpoint(arguments.checkpoint, context, filter);
 }
 
 Json to_json(const PushReport& report) {
@@ -110,7 +140,11 @@ int run_push(const PushArguments& arguments, Context& context) {
                    : arguments.anchor == "never" ? AnchorChoice::never
                                                  : AnchorChoice::automatic;
   options.state_directory = context.state_directory();
-  const Checkpoint checkpoint = open_checkpoint(arguments.checkpoint, context);
+  const Checkpoint checkpoint = open_to_push(arguments, context);
+  if (checkpoint.files().empty()) {
+    throw Error(Fault::usage, arguments.checkpoint, "has no files to push",
+                "see --include, --exclude and .wdeltaignore in wdelta help push");
+  }
   refuse_repository_inside(arguments.checkpoint, arguments.repository);
   check_push(checkpoint, draft, options);
   Repository repository = Repository::open_or_create(arguments.repository);
@@ -145,6 +179,17 @@ void add_push(CLI::App& app, Context& context) {
   app.add_option("--anchor", arguments->anchor, "Store the weights whole too: auto, never or now")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "never", "now"}));
+  app.add_option("--include", arguments->include, "Push only files that match; may be repeated")
+      ->type_name("GLOB")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--exclude", arguments->exclude, "Leave out files that match; may be repeated")
+      ->type_name("GLOB")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--wait-stable", arguments->wait_stable_s, "Wait until nothing has changed for so many seconds")
+      ->type_name("S")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86400}));
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_push(*arguments, context); }; });
 }

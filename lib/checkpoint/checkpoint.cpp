@@ -34,14 +34,15 @@ CheckpointFile look_at(const fs::path& on_disk, std::string place) {
   return {std::move(place), stamp->size_bytes, stamp->executable, open, stamp, std::nullopt};
 }
 
-void walk(const fs::path& directory, const fs::path& relative, std::vector<CheckpointFile>& files) {
+void walk(const fs::path& directory, const fs::path& relative, const PathFilter& filter,
+          std::vector<CheckpointFile>& files) {
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
       const fs::path place = relative / entry.path().filename();
       if (is_left_out(place)) continue;
       if (entry.is_directory() && !entry.is_symlink()) {
-        walk(entry.path(), place, files);
-      } else {
+        walk(entry.path(), place, filter, files);
+      } else if (filter.takes(place.generic_string())) {
         files.push_back(look_at(entry.path(), place.generic_string()));
       }
     }
@@ -52,7 +53,7 @@ void walk(const fs::path& directory, const fs::path& relative, std::vector<Check
 
 // A saver writes its shards one by one and the index last or first: an index that names more than there is means that
 // the save is not done, and a commit of it would be worth nothing.
-void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index) {
+void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index, const fs::path& directory) {
   constexpr std::uint64_t k_longest_index = 1'000'000'000;
   const auto file = index.open();
   if (file->size_bytes() > k_longest_index) throw Error(Fault::corrupt, file->name(), "is too large for an index");
@@ -61,10 +62,12 @@ void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index) {
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return;
   const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
-    if (shard.is_string() && checkpoint.find(folder + shard.get<std::string>()) == nullptr) {
+    if (!shard.is_string()) continue;
+    const std::string place = folder + shard.get<std::string>();
+    if (checkpoint.find(place) == nullptr && !fs::is_regular_file(directory / place)) {
       throw Error(Fault::local, file->name(),
                   fmt::format("names shard {:?}, which is not there", shard.get<std::string>()),
-                  "is the checkpoint still being written?");
+                  "it may still be being written: push --wait-stable S waits until it is done");
     }
   }
 }
@@ -80,7 +83,7 @@ Checkpoint::Checkpoint(std::string name, std::vector<CheckpointFile> files)
   std::ranges::sort(files_, {}, &CheckpointFile::path);
 }
 
-Checkpoint Checkpoint::open(const fs::path& path, Shards shards) {
+Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilter& filter) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) throw Error(Fault::not_found, path.string(), "no such file or directory");
@@ -90,12 +93,27 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards) {
     return checkpoint;
   }
   std::vector<CheckpointFile> files;
-  walk(path, {}, files);
+  walk(path, {}, filter, files);
   Checkpoint checkpoint(path.string(), std::move(files));
+  checkpoint.filter_ = filter;
   for (const CheckpointFile& file : checkpoint.files_) {
-    if (shards == Shards::required && file.path.ends_with(".safetensors.index.json")) require_shards(checkpoint, file);
+    if (shards == Shards::required && file.path.ends_with(".safetensors.index.json"))
+      require_shards(checkpoint, file, path);
   }
   return checkpoint;
+}
+
+bool Checkpoint::has_stamps_of(const Checkpoint& other) const {
+  return std::ranges::equal(files_, other.files_, [](const CheckpointFile& a, const CheckpointFile& b) {
+    return a.path == b.path && a.stamp == b.stamp;
+  });
+}
+
+void Checkpoint::check_unchanged() const {
+  if (files_.empty() || !files_.front().stamp) return;
+  if (open(name_, Shards::any, filter_).has_stamps_of(*this)) return;
+  throw Error(Fault::local, name_, "changed while it was read",
+              "push it once it is written; push --wait-stable S waits until it is");
 }
 
 const CheckpointFile* Checkpoint::find(std::string_view path) const {

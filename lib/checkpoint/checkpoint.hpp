@@ -3,6 +3,7 @@
 
 #include "base/digest.hpp"
 #include "base/file.hpp"
+#include "checkpoint/path_filter.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -43,7 +44,9 @@ class Checkpoint {
   /// out are `.wdelta`, `.git`, `.cache/huggingface` and the temporary files of OutputFile. Throws not_found; local for
   /// a dangling symlink, for something that is no file, or when an index (*.safetensors.index.json) names a shard that
   /// is not there; unsupported for a name that is not UTF-8 or may not be a place.
-  static Checkpoint open(const std::filesystem::path& path, Shards shards = Shards::required);
+  /// Only what `filter` takes of a directory is looked at; a shard that it leaves out need only be there.
+  static Checkpoint open(const std::filesystem::path& path, Shards shards = Shards::required,
+                         const PathFilter& filter = {});
 
   const std::string& name() const { return name_; }
   bool is_single_file() const { return single_file_; }
@@ -51,9 +54,16 @@ class Checkpoint {
   const std::vector<CheckpointFile>& files() const { return files_; }
   const CheckpointFile* find(std::string_view path) const;
 
+  /// Whether it has the same places with the same stamps.
+  bool has_stamps_of(const Checkpoint& other) const;
+  /// Throws local when anything in a checkpoint on disk was added, removed, replaced or written since it was opened: a
+  /// saver that replaces files one after the other leaves a mixture of two steps, which no single file shows.
+  void check_unchanged() const;
+
  private:
   std::string name_;
   bool single_file_ = false;
+  PathFilter filter_;
   std::vector<CheckpointFile> files_;
 };
 

@@ -111,17 +111,6 @@ void put_tag(Repository& repository, const std::optional<std::string>& tag, cons
   if (!state.commit) move_ref(repository.store(), RefKind::tag, *tag, state, commit);
 }
 
-// A saver that replaces files one after the other would leave a commit of two steps: no single file shows that.
-void require_unchanged(const Checkpoint& checkpoint) {
-  if (checkpoint.files().empty() || !checkpoint.files().front().stamp) return;
-  const Checkpoint now = Checkpoint::open(checkpoint.name());
-  const auto same = [](const CheckpointFile& a, const CheckpointFile& b) {
-    return a.path == b.path && a.stamp == b.stamp;
-  };
-  if (std::ranges::equal(checkpoint.files(), now.files(), same)) return;
-  throw Error(Fault::local, checkpoint.name(), "changed while it was pushed", "push it once it is written");
-}
-
 void remember(const fs::path& path, const Commit& commit, const Checkpoint& checkpoint,
               const Execution& execution) try {
   PushState state{commit.id, fs::absolute(checkpoint.name()), {}};
@@ -132,6 +121,16 @@ void remember(const fs::path& path, const Commit& commit, const Checkpoint& chec
 } catch (const Error& error) {
   execution.progress->note(
       fmt::format("{}: {}: the next push will compare with the repository", error.object(), error.what()));
+}
+
+void require_header(const ByteReader& weights) {
+  try {
+    SafetensorsHeader::read(weights);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt || !is_cut_short(weights)) throw;
+    throw Error(Fault::local, error.object(), error.what(),
+                "it may still be being written: --wait-stable S waits until it is done");
+  }
 }
 
 }  // namespace
@@ -150,7 +149,7 @@ void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const Pu
   require_text("author", draft.author);
   for (const auto& [key, value] : draft.meta) require_text("meta", key + value);
   for (const CheckpointFile& file : checkpoint.files()) {
-    if (is_weights(file.path)) SafetensorsHeader::read(*file.open());
+    if (is_weights(file.path)) require_header(*file.open());
   }
 }
 
@@ -185,7 +184,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
                     previous ? &*previous : nullptr, engine, execution);
   for (const CheckpointFile& file : checkpoint.files()) manifest.files.push_back(keeper.keep(file));
   keeper.finish();
-  require_unchanged(checkpoint);
+  checkpoint.check_unchanged();
   report.file_count = manifest.files.size();
   report.stored_bytes = keeper.objects().stored_bytes();
   report.kept = keeper.kept();
