@@ -13,6 +13,9 @@ constexpr Command k_commands[] = {
     {"log", "the history of a repository", add_log},
     {"show", "one commit: its files and how each would be fetched", add_show},
     {"verify", "prove a directory, a commit, a repository or a delta", add_verify},
+    {"squash", "fold a stretch of the history into one delta or an anchor", add_squash},
+    {"gc", "remove what nothing needs any more", add_gc},
+    {"branch", "list branches, make one, or move one to another commit", add_branch},
     {"tag", "name a commit, or list the names", add_tag},
     {"help", "open the manual of a command", add_help},
 };

@@ -58,6 +58,9 @@ void add_pull(CLI::App& app, Context& context);
 void add_log(CLI::App& app, Context& context);
 void add_show(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
+void add_squash(CLI::App& app, Context& context);
+void add_gc(CLI::App& app, Context& context);
+void add_branch(CLI::App& app, Context& context);
 void add_tag(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);
 

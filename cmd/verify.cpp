@@ -20,6 +20,10 @@ namespace fs = std::filesystem;
 struct VerifyArguments {
   std::string subject;
   std::string location;
+  bool deep = false;
+  bool quick = false;
+
+  VerifyDepth depth() const { return deep ? VerifyDepth::deep : quick ? VerifyDepth::quick : VerifyDepth::objects; }
 };
 
 // What is verified, and what it means when something is found.
@@ -31,13 +35,20 @@ struct Outcome {
 
 Outcome verify(const VerifyArguments& arguments, Context& context) {
   const Execution execution = context.execution();
+  const auto require_no_depth = [&](const char* what) {
+    if (arguments.deep || arguments.quick)
+      throw Error(Fault::usage, arguments.subject, fmt::format("is {}, which is always read whole", what),
+                  "--deep and --quick are for repositories");
+  };
   if (!arguments.location.empty()) {
+    require_no_depth("a directory");
     const OpenedCommit opened = open_commit(arguments.location, context);
     return {verify_directory(*opened.repository, opened.commit, arguments.subject, context.engine(), execution),
             fmt::format("{} is commit {}", arguments.subject, opened.commit.id.hex()), Fault::verification};
   }
   std::error_code ignored;
   if (fs::is_regular_file(arguments.subject, ignored) || is_delta_directory(arguments.subject)) {
+    require_no_depth("a delta");
     return {verify_delta(arguments.subject, execution), fmt::format("{} is whole", arguments.subject)};
   }
   if (fs::is_directory(fs::path(arguments.subject) / ".wdelta", ignored)) {
@@ -46,9 +57,14 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
   }
   const Location location = parse_location(arguments.subject, context.default_repository);
   if (location.revision.empty()) {
-    return {verify_repository(Repository::open(location.repository), execution),
-            fmt::format("{} is whole", arguments.subject)};
+    const VerifyDepth depth = arguments.depth();
+    const char* proven = depth == VerifyDepth::quick  ? "names only what is there (nothing was read)"
+                         : depth == VerifyDepth::deep ? "is whole, and every commit rebuilds bit for bit"
+                                                      : "is whole";
+    return {verify_repository(Repository::open(location.repository), depth, context.engine(), execution),
+            fmt::format("{} {}", arguments.subject, proven)};
   }
+  require_no_depth("a commit");
   const OpenedCommit opened = open_commit(arguments.subject, context);
   return {verify_commit(*opened.repository, opened.commit, context.engine(), execution),
           fmt::format("{} rebuilds bit for bit", opened.commit.id.hex())};
@@ -92,6 +108,9 @@ void add_verify(CLI::App& app, Context& context) {
   app.add_option("WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
       ->required();
   app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be");
+  const auto deep = app.add_flag("--deep", arguments->deep, "Of a repository: rebuild every commit as well");
+  app.add_flag("--quick", arguments->quick, "Of a repository: check names, documents and sizes, read no objects")
+      ->excludes(deep);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_verify(*arguments, context); }; });
 }

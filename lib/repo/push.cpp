@@ -62,10 +62,6 @@ Digest digest_of_text(const std::string& text) {
   return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
 }
 
-void put_book(Store& store, const Digest& commit, const std::string& text) {
-  store.put("recipes/" + commit.hex() + "/" + digest_of_text(text).hex() + ".json", text);
-}
-
 // An anchor pays when a reader that has nothing would fetch more in deltas than in whole files, or has to apply more of
 // them than can be called quick.
 bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
@@ -91,7 +87,7 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Che
   }
   keeper.finish();
   const ObjectWriter& objects = keeper.objects();
-  if (!objects.recipes().empty()) put_book(repository.store(), commit.id, to_text(objects.recipes()));
+  if (!objects.recipes().empty()) repository.put_book(commit.id, {objects.recipes(), {}});
   return objects.stored_bytes();
 }
 
@@ -196,12 +192,12 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   }
 
   if (parent.commit) manifest.ancestors = ancestors_of_child(parent.commit->id, parent.commit->manifest);
-  const std::string book = to_text(book_for(manifest, parent.recipes, keeper.objects().recipes()));
-  manifest.recipes = digest_of_text(book);
+  const RecipeBook book{book_for(manifest, parent.recipes, keeper.objects().recipes()), {}};
+  manifest.recipes = digest_of_text(to_text(book));
   const std::string text = to_text(manifest);
   commit.id = report.id = digest_of_text(text);
   if (options.tag) read_free_tag(repository, *options.tag, commit.id);
-  put_book(repository.store(), commit.id, book);
+  repository.put_book(commit.id, book);
   repository.store().put(commit_key(commit.id), text);
   move_ref(repository.store(), RefKind::branch, options.branch, parent.branch, commit.id);
   report.created = true;

@@ -49,9 +49,9 @@ std::optional<Digest> object_digest(std::string_view object) {
   return Digest::parse(object);
 }
 
-std::string to_text(const std::vector<Recipe>& book) {
+std::string to_text(const RecipeBook& book) {
   Json recipes = Json::array();
-  for (const Recipe& recipe : book) {
+  for (const Recipe& recipe : book.recipes) {
     Json json = {{"digest", recipe.digest.hex()},
                  {"size", recipe.size_bytes},
                  {"object", recipe.bytes.object},
@@ -63,14 +63,18 @@ std::string to_text(const std::vector<Recipe>& book) {
     }
     recipes.push_back(std::move(json));
   }
-  return Json({{"format", k_recipes_format}, {"version", 1}, {"recipes", recipes}}).dump() + "\n";
+  Json json = {{"format", k_recipes_format}, {"version", 1}, {"recipes", recipes}};
+  if (book.squashed) json["squashed"] = *book.squashed;
+  return json.dump() + "\n";
 }
 
-std::vector<Recipe> recipes_from(std::string_view text, const std::string& object) {
+RecipeBook book_from(std::string_view text, const std::string& object) {
   const ParsedJson json = parse_json(text, object);
   require_format(json, k_recipes_format, object);
-  std::vector<Recipe> book;
-  for (const ParsedJson& value : array_member(json, "recipes", object)) book.push_back(recipe_from(value, object));
+  RecipeBook book;
+  for (const ParsedJson& value : array_member(json, "recipes", object))
+    book.recipes.push_back(recipe_from(value, object));
+  if (json.contains("squashed")) book.squashed = string_member(json, "squashed", object);
   return book;
 }
 

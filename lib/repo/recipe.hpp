@@ -38,9 +38,16 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
-std::string to_text(const std::vector<Recipe>& book);
+/// Recipes that were written together.
+struct RecipeBook {
+  std::vector<Recipe> recipes;
+  /// Since when the commit that the book is for is given up: nothing needs it any more, gc may take its bytes.
+  std::optional<std::string> squashed;
+};
+
+std::string to_text(const RecipeBook& book);
 /// Throws corrupt, naming `object`.
-std::vector<Recipe> recipes_from(std::string_view text, const std::string& object);
+RecipeBook book_from(std::string_view text, const std::string& object);
 
 /// All recipes that are known, and for each digest the cheapest way to have it.
 class RecipeGraph {

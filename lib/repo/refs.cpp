@@ -73,6 +73,12 @@ std::map<std::string, RefState> list_refs(const Store& store, RefKind kind) {
   return refs;
 }
 
+std::vector<Digest> all_ref_targets(const Store& store, RefKind kind) {
+  std::vector<Digest> targets;
+  for (const Store::Listed& listed : store.list(folder(kind))) targets.push_back(read_entry(store, listed.key).commit);
+  return targets;
+}
+
 RefState read_ref(const Store& store, RefKind kind, const std::string& name) {
   RefState ref;
   const std::string prefix = folder(kind) + name + "/";

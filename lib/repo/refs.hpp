@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace wdelta {
 
@@ -28,6 +29,8 @@ const char* why_not_a_ref_name(std::string_view name);
 RefState read_ref(const Store& store, RefKind kind, const std::string& name);
 /// All branches or tags there are, by name.
 std::map<std::string, RefState> list_refs(const Store& store, RefKind kind);
+/// Every commit that an entry of any branch or tag names, old entries included.
+std::vector<Digest> all_ref_targets(const Store& store, RefKind kind);
 /// Moves it from `before` to `commit`. Throws conflict when someone else moved it first.
 void move_ref(Store& store, RefKind kind, const std::string& name, const RefState& before, const Digest& commit);
 /// Checks every entry; throws for the first bad one.

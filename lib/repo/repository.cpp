@@ -74,19 +74,39 @@ Commit Repository::commit(const Digest& id) const {
   return {id, manifest_from(*text, name() + "/" + key)};
 }
 
-std::vector<Recipe> Repository::read_book(const std::string& key) const {
-  const auto text = get_text(*store_, key, k_longest_document);
-  const std::string object = name() + "/" + key;
-  if (!text) throw Error(Fault::corrupt, object, "is missing");
-  const std::string file = std::filesystem::path(key).filename().string();
-  if (digest_of_text(*text).hex() + ".json" != file)
-    throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-  return recipes_from(*text, object);
+std::vector<StoredBook> Repository::read_books(const Digest& commit) const {
+  constexpr int k_attempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    std::vector<StoredBook> books;
+    bool vanished = false;
+    for (const Store::Listed& listed : store_->list("recipes/" + commit.hex() + "/")) {
+      const std::string object = name() + "/" + listed.key;
+      const auto text = get_text(*store_, listed.key, k_longest_document);
+      if (!text) {
+        // gc replaces books by shorter ones: then there is another one now.
+        vanished = true;
+        if (attempt == k_attempts) throw Error(Fault::corrupt, object, "is missing");
+        break;
+      }
+      const std::string file = std::filesystem::path(listed.key).filename().string();
+      if (digest_of_text(*text).hex() + ".json" != file)
+        throw Error(Fault::corrupt, object, "its bytes are not what its name says");
+      books.push_back({listed.key, book_from(*text, object)});
+    }
+    if (!vanished) return books;
+  }
+}
+
+Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
+  const std::string text = to_text(book);
+  const Digest digest = digest_of_text(text);
+  store_->put("recipes/" + commit.hex() + "/" + digest.hex() + ".json", text);
+  return digest;
 }
 
 RecipeGraph Repository::recipes(const Commit& commit) const {
   RecipeGraph graph;
-  for (const Store::Listed& listed : store_->list("recipes/" + commit.id.hex() + "/")) graph.add(read_book(listed.key));
+  for (const StoredBook& stored : read_books(commit.id)) graph.add(stored.book.recipes);
   graph.settle();
   return graph;
 }

@@ -23,6 +23,12 @@ struct Commit {
   Manifest manifest;
 };
 
+/// A recipe book and the key that it is kept under.
+struct StoredBook {
+  std::string key;
+  RecipeBook book;
+};
+
 /// A repository in a store. Methods that read never write.
 class Repository {
  public:
@@ -40,8 +46,10 @@ class Repository {
   Commit commit(const Digest& id) const;
   /// The recipes of all books of a commit, settled.
   RecipeGraph recipes(const Commit& commit) const;
-  /// Every book of a commit, with its key; each is checked against its digest.
-  std::vector<Recipe> read_book(const std::string& key) const;
+  /// Every book of a commit, each checked against its digest.
+  std::vector<StoredBook> read_books(const Digest& commit) const;
+  /// Adds a book to a commit; returns its digest.
+  Digest put_book(const Digest& commit, const RecipeBook& book);
 
   /// The commit that a revision names (wdelta(1), "Revisions"). Throws not_found, or usage when it is ambiguous or not
   /// in the grammar.

@@ -34,9 +34,16 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
                            const Execution& execution);
 
-/// Reads everything in the repository: every object against its name, every document against its digest, that every
-/// commit's parent is there and that every file of every commit can be made from objects that are there.
-VerifyReport verify_repository(const Repository& repository, const Execution& execution);
+/// How far to look. quick: documents, and sizes of objects. objects: their bytes too. deep: every file of every commit
+/// is rebuilt as well, as a stream.
+enum class VerifyDepth { quick, objects, deep };
+
+/// Checks everything in the repository: every document against its digest and, unless quick, every object against its
+/// name; that the entries of branches and tags are without gaps and name commits that are there, as does every commit
+/// its parent; that every file of every commit can be made from objects that are there and long enough. A commit that
+/// was given up (squash) may lack recipes.
+VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
+                               const Execution& execution);
 
 /// Checks deltas alone: a file, or a directory with its list. Throws corrupt at the first that is damaged.
 VerifyReport verify_delta(const std::filesystem::path& path, const Execution& execution);

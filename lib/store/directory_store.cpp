@@ -2,6 +2,7 @@
 #include "store/directory_store.hpp"
 
 #include "base/error.hpp"
+#include "base/moment.hpp"
 #include "base/path.hpp"
 
 #include <algorithm>
@@ -11,6 +12,10 @@
 namespace wdelta {
 
 namespace fs = std::filesystem;
+
+namespace {
+std::int64_t seconds_of(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
+}  // namespace
 
 DirectoryStore::DirectoryStore(const fs::path& root)
     : root_(fs::absolute(root).lexically_normal()), name_(root.string()) {}
@@ -81,7 +86,8 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
     // Temporary files of writers at work, or of some that were killed, are no keys.
     const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
     std::error_code vanished;
-    if (is_key && walk->is_regular_file(vanished)) listed.push_back({key, walk->file_size(vanished)});
+    if (!is_key || !walk->is_regular_file(vanished)) continue;
+    if (const auto stamp = stamp_of(walk->path())) listed.push_back({key, stamp->size_bytes, seconds_of(*stamp)});
   }
   if (error) throw system_error(error.value(), top.string(), "list");
   std::ranges::sort(listed, {}, &Listed::key);
@@ -92,6 +98,37 @@ void DirectoryStore::remove(const std::string& key) {
   std::error_code error;
   fs::remove(path_of(key), error);
   if (error) throw system_error(error.value(), path_of(key).string(), "remove");
+}
+
+// Moved aside first: between a look at the file and its removal a push could replace it.
+bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
+  const fs::path path = path_of(key);
+  const fs::path aside = path_for_writing("staging/removed-" + random_hex(16));
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error == std::errc::no_such_file_or_directory) return false;
+  if (error) throw system_error(error.value(), path.string(), "remove");
+  const auto stamp = stamp_of(aside);
+  if (stamp && seconds_of(*stamp) >= time_s) {
+    fs::rename(aside, path, error);
+    if (error) throw system_error(error.value(), path.string(), "put back");
+    return false;
+  }
+  fs::remove(aside, error);
+  return true;
+}
+
+void DirectoryStore::remove_leftovers(std::int64_t time_s) {
+  std::error_code error;
+  fs::recursive_directory_iterator walk(root_, error);
+  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
+    const std::string place = walk->path().lexically_relative(root_).generic_string();
+    const bool is_leftover = walk->path().filename().string().starts_with('.') || place.starts_with("staging/");
+    std::error_code vanished;
+    if (!is_leftover || !walk->is_regular_file(vanished)) continue;
+    const auto stamp = stamp_of(walk->path());
+    if (stamp && seconds_of(*stamp) < time_s) fs::remove(walk->path(), vanished);
+  }
 }
 
 }  // namespace wdelta

@@ -22,6 +22,8 @@ class DirectoryStore final : public Store {
   bool create(const std::string& key, std::string_view bytes) override;
   std::vector<Listed> list(const std::string& prefix) const override;
   void remove(const std::string& key) override;
+  bool remove_older(const std::string& key, std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s) override;
 
  private:
   std::filesystem::path path_of(const std::string& key) const;

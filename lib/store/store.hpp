@@ -43,11 +43,17 @@ class Store {
   struct Listed {
     std::string key;
     std::uint64_t size_bytes = 0;
+    std::int64_t written_s = 0;  ///< when, in seconds since 1970 by the store's clock
   };
   /// All keys that begin with `prefix`, ordered. A prefix ends with '/' or is empty.
   virtual std::vector<Listed> list(const std::string& prefix) const = 0;
   /// Forgets a key; no error when there is none.
   virtual void remove(const std::string& key) = 0;
+  /// Forgets a key unless it was written at `time_s` or later by the store's clock; whether it did. What a put() of the
+  /// same key writes meanwhile stays.
+  virtual bool remove_older(const std::string& key, std::int64_t time_s) = 0;
+  /// Removes what writers that were killed before `time_s` left behind.
+  virtual void remove_leftovers(std::int64_t time_s) = 0;
 };
 
 /// Reads a document of at most `limit_bytes`; nothing when it is not there. Throws corrupt when it is larger.

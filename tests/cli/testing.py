@@ -131,8 +131,9 @@ class Case(unittest.TestCase):
         moved = []
         for name, dtype, shape, content in tensors:
             content = bytearray(content)
-            for _ in range(max(1, int(len(content) * share)) if content else 0):
-                content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(3)
+            touched = min(len(content), max(1, int(len(content) * share)))
+            for place in self.random.sample(range(len(content)), touched):  # distinct: two flips could undo each other
+                content[place] ^= 1 << self.random.randrange(3)
             moved.append((name, dtype, shape, bytes(content)))
         return moved
 

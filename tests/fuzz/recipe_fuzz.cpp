@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// recipes_from on any bytes, and the graph of what it takes.
+// book_from on any bytes, and the graph of what it takes.
 #include "base/error.hpp"
 #include "repo/recipe.hpp"
 
@@ -10,8 +10,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size_bytes) {
   using namespace wdelta;
   try {
-    const std::vector<Recipe> book = recipes_from({reinterpret_cast<const char*>(bytes), size_bytes}, "input");
-    if (recipes_from(to_text(book), "again") != book) std::abort();
+    const RecipeBook parsed = book_from({reinterpret_cast<const char*>(bytes), size_bytes}, "input");
+    const std::vector<Recipe>& book = parsed.recipes;
+    const RecipeBook again = book_from(to_text(parsed), "again");
+    if (again.recipes != book || again.squashed != parsed.squashed) std::abort();
     RecipeGraph graph;
     graph.add(book);
     graph.settle();

@@ -41,15 +41,16 @@ RecipeGraph settled(const std::vector<Recipe>& book) {
 TEST_CASE("a recipe book reads back as it was written") {
   const std::vector<Recipe> book = {whole("a", 10), delta("b", 5, {"a"}), delta("c", 5, {"a", "b", "a"}),
                                     delta("from nothing", 9, {}), whole("empty", 0)};
-  CHECK(recipes_from(to_text(book), "book") == book);
-  CHECK(recipes_from(to_text(std::vector<Recipe>()), "book").empty());
+  CHECK(book_from(to_text({book, {}}), "book").recipes == book);
+  CHECK(book_from(to_text({{}, {}}), "book").recipes.empty());
+  CHECK(book_from(to_text({{}, "2026-11-21T06:15:00Z"}), "book").squashed == "2026-11-21T06:15:00Z");
 }
 
 TEST_CASE("a book with members of another form, or names that are none of objects, is refused") {
   const auto with = [](const std::function<void(Json&)>& edit) {
-    Json json = Json::parse(to_text({whole("a", 10), delta("b", 5, {"a"})}));
+    Json json = Json::parse(to_text({{whole("a", 10), delta("b", 5, {"a"})}, {}}));
     edit(json);
-    return fault_of([&] { recipes_from(json.dump(), "book"); });
+    return fault_of([&] { book_from(json.dump(), "book"); });
   };
   REQUIRE(with([](Json&) {}) == std::nullopt);
   for (const char* name : {"digest", "size", "object", "offset", "length"}) {

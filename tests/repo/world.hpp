@@ -95,7 +95,8 @@ class World {
   /// What a check of everything that is stored finds, as text.
   std::vector<std::string> verify() const {
     std::vector<std::string> found;
-    for (const Finding& finding : verify_repository(repository(), SilentExecution()).findings) {
+    for (const Finding& finding :
+         verify_repository(repository(), VerifyDepth::deep, engines().back(), SilentExecution()).findings) {
       found.push_back(finding.object + ": " + finding.what);
     }
     return found;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ref_command.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct RefArguments {
+  std::string repository;
+  std::string name;
+  std::string revision;
+  bool force = false;
+};
+
+const char* word_for(RefKind kind) { return kind == RefKind::branch ? "branch" : "tag"; }
+
+int list(const Repository& repository, RefKind kind, const Context& context) {
+  Json json = Json::object();
+  for (const auto& [name, ref] : list_refs(repository.store(), kind)) {
+    if (context.json) {
+      json[name] = ref.commit->hex();
+    } else {
+      fmt::print("{}  {}\n", ref.commit->hex().substr(0, 12), name);
+    }
+  }
+  if (context.json) fmt::print("{}\n", json.dump());
+  return 0;
+}
+
+int run(const RefArguments& arguments, RefKind kind, Context& context) {
+  const Repository repository = Repository::open(arguments.repository);
+  const std::string& name = arguments.name;
+  if (name.empty()) return list(repository, kind, context);
+  if (const char* reason = why_not_a_ref_name(name))
+    throw Error(Fault::usage, name, fmt::format("{} name {}", word_for(kind), reason));
+  const Commit commit = repository.commit(repository.resolve(arguments.revision));
+  const RefState before = read_ref(repository.store(), kind, name);
+  if (before.commit && before.commit != commit.id && !arguments.force) {
+    throw Error(Fault::conflict, name, fmt::format("names commit {} already", before.commit->hex().substr(0, 12)),
+                "--force moves it");
+  }
+  if (before.commit != commit.id) move_ref(repository.store(), kind, name, before, commit.id);
+  if (context.json) {
+    fmt::print("{}\n", Json({{word_for(kind), name}, {"commit", commit.id.hex()}}).dump());
+  } else if (!context.quiet) {
+    fmt::print("{}  {}\n", commit.id.hex().substr(0, 12), name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_ref_command(CLI::App& app, Context& context, RefKind kind) {
+  const auto arguments = std::make_shared<RefArguments>();
+  const std::string word = word_for(kind);
+  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
+  app.add_option("NAME", arguments->name,
+                 fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"));
+  app.add_option("REV", arguments->revision, "The commit (default: the tip of main)");
+  app.add_flag("-f,--force", arguments->force, fmt::format("Move a {} that names another commit", word));
+  app.callback([arguments, kind, &context] {
+    context.run = [arguments, kind, &context] { return run(*arguments, kind, context); };
+  });
+}
+
+}  // namespace wdelta::cmd

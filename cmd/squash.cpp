@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/squash.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "context.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta::cmd {
+
+namespace {
+
+struct SquashArguments {
+  std::string repository;
+  std::string range;
+  bool anchor = false;
+  bool dry_run = false;
+};
+
+struct Range {
+  std::optional<Digest> from;
+  Digest to;
+};
+
+Range resolve_range(const Repository& repository, const std::string& text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    throw Error(Fault::usage, text, "is no range of commits", "write A..B: the commits behind A, up to and with B");
+  }
+  const std::string from = text.substr(0, dots);
+  Range range{std::nullopt, repository.resolve(text.substr(dots + 2))};
+  if (!from.empty()) range.from = repository.resolve(from);
+  return range;
+}
+
+Json ids(const std::vector<Digest>& commits) {
+  Json json = Json::array();
+  for (const Digest& id : commits) json.push_back(id.hex());
+  return json;
+}
+
+int run_squash(const SquashArguments& arguments, Context& context) {
+  Repository repository = Repository::open(arguments.repository);
+  const Range range = resolve_range(repository, arguments.range);
+  const SquashReport report =
+      squash(repository, range.from, range.to, arguments.anchor ? SquashInto::anchor : SquashInto::delta,
+             arguments.dry_run ? SquashMode::dry_run : SquashMode::carry_out, context.engine(), context.execution());
+  context.progress.reset();
+  if (context.json) {
+    fmt::print(
+        "{}\n",
+        Json({{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}})
+            .dump());
+    return 0;
+  }
+  for (const Digest& id : report.squashed) {
+    fmt::print("{} {}\n", arguments.dry_run ? "would squash" : "squashed", id.hex().substr(0, 12));
+  }
+  if (context.quiet) return 0;
+  fmt::print("{} of {} commits {}", report.squashed.size(), report.squashed.size() + report.kept.size(),
+             arguments.dry_run ? "would be squashed" : "squashed");
+  if (!arguments.dry_run) fmt::print("; stored {}", size_text(report.stored_bytes));
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_squash(CLI::App& app, Context& context) {
+  const auto arguments = std::make_shared<SquashArguments>();
+  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
+  app.add_option("A..B", arguments->range, "The commits behind A, up to and with B")->required();
+  app.add_flag("--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
+  app.add_flag("-n,--dry-run", arguments->dry_run, "Only say which commits would be squashed");
+  app.callback(
+      [arguments, &context] { context.run = [arguments, &context] { return run_squash(*arguments, context); }; });
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/gc.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/moment.hpp"
+#include "repo/history.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace wdelta {
+
+namespace {
+
+constexpr const char* k_plan_key = "gc/plan.json";
+constexpr const char* k_clock_key = "gc/clock";
+constexpr const char* k_plan_format = "wdelta-gc-plan";
+constexpr std::uint64_t k_longest_plan = std::uint64_t{1} << 30;
+
+struct Plan {
+  std::int64_t time_s = 0;
+  std::vector<std::string> keys;
+};
+
+std::optional<Plan> read_plan(const Store& store) {
+  const auto text = get_text(store, k_plan_key, k_longest_plan);
+  if (!text) return std::nullopt;
+  const ParsedJson json = open_sealed(*text, k_plan_format, k_plan_key);
+  Plan plan;
+  plan.time_s = static_cast<std::int64_t>(size_member(json, "time", k_plan_key));
+  for (const ParsedJson& key : array_member(json, "keys", k_plan_key)) {
+    if (!key.is_string()) throw Error(Fault::corrupt, k_plan_key, "\"keys\" holds something that is no key");
+    plan.keys.push_back(key.get<std::string>());
+  }
+  return plan;
+}
+
+void write_plan(Store& store, const Plan& plan) {
+  store.put(k_plan_key, seal({{"format", k_plan_format}, {"version", 1}, {"time", plan.time_s}, {"keys", plan.keys}}));
+}
+
+// What time it is where the store is: clocks of machines that share one differ.
+std::int64_t clock_of(Store& store) {
+  store.put(k_clock_key, "");
+  for (const Store::Listed& listed : store.list("gc/")) {
+    if (listed.key == k_clock_key) return listed.written_s;
+  }
+  throw Error(Fault::internal, k_clock_key, "is not there although it was just written");
+}
+
+// Commits that no entry of any branch or tag, old ones included, leads to: pushes that never came to their end.
+std::set<Digest> unreachable(const Repository& repository, const History& history) {
+  std::set<Digest> left;
+  for (const auto& [id, commit] : history.commits()) left.insert(id);
+  for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
+    for (const Digest& named : all_ref_targets(repository.store(), kind)) {
+      std::optional<Digest> next = named;
+      while (next && left.erase(*next) > 0) next = history.at(*next).parent;
+    }
+  }
+  return left;
+}
+
+// Takes the recipes of commits that were squashed long enough ago, and those that led through them from books of
+// others.
+std::vector<Digest> take_recipes(Repository& repository, const History& history, const std::set<Digest>& given_up) {
+  const std::set<Digest> gone = history.files_only_of(given_up);
+  std::vector<std::string> old_keys;
+  for (const auto& [id, commit] : history.commits()) {
+    if (given_up.contains(id) || !commit.uses(gone)) continue;
+    RecipeGraph graph;
+    graph.add(commit.recipes_without(gone));
+    graph.settle();
+    std::vector<Digest> files;
+    for (const FileIdentity& file : commit.files) files.push_back(file.digest);
+    // Pushed while squash ran: it leads through what is gone, and goes on doing so.
+    if (!std::ranges::all_of(files, [&](const Digest& file) { return graph.can_make(file); })) continue;
+    const Digest book = repository.put_book(id, {graph.book_for(files, k_recent_ancestors), {}});
+    for (const StoredBook& stored : commit.books) {
+      if (!stored.key.ends_with(book.hex() + ".json")) old_keys.push_back(stored.key);
+    }
+  }
+  std::vector<Digest> taken;
+  for (const Digest& id : given_up) {
+    for (const StoredBook& stored : history.at(id).books) {
+      if (stored.book.squashed) continue;
+      old_keys.push_back(stored.key);
+      if (taken.empty() || taken.back() != id) taken.push_back(id);
+    }
+  }
+  for (const std::string& key : old_keys) repository.store().remove(key);
+  return taken;
+}
+
+std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono::seconds grace) {
+  std::set<Digest> commits;
+  for (const auto& [id, commit] : history.commits()) {
+    // One that was named since is wanted after all.
+    if (history.is_landmark(id)) continue;
+    for (const StoredBook& stored : commit.books) {
+      if (!stored.book.squashed) continue;
+      const auto since_s = seconds_of(*stored.book.squashed);
+      if (since_s && *since_s + grace.count() <= now_s) commits.insert(id);
+    }
+  }
+  return commits;
+}
+
+// Keys that nothing needs, with what is known of them.
+std::map<std::string, Store::Listed> unneeded(const Repository& repository, const History& history) {
+  const std::set<Digest> unfinished = unreachable(repository, history);
+  std::set<std::string> needed;
+  for (const auto& [id, commit] : history.commits()) {
+    if (unfinished.contains(id)) continue;
+    for (const StoredBook& stored : commit.books) {
+      for (const Recipe& recipe : stored.book.recipes) needed.insert(object_key(recipe.bytes.object));
+    }
+  }
+  std::map<std::string, Store::Listed> keys;
+  for (const char* folder : {"objects/", "commits/", "recipes/"}) {
+    for (const Store::Listed& listed : repository.store().list(folder)) {
+      if (folder == std::string_view("objects/")) {
+        if (!needed.contains(listed.key)) keys.emplace(listed.key, listed);
+        continue;
+      }
+      const std::string rest = listed.key.substr(std::string_view(folder).size());
+      const auto id = Digest::parse(rest.substr(0, rest.find_first_of("/.")));
+      // A book without a manifest is of a push that was killed between the two.
+      if (id && (unfinished.contains(*id) || !history.commits().contains(*id))) keys.emplace(listed.key, listed);
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcMode mode, const Execution& execution) {
+  Store& store = repository.store();
+  const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store);
+  GcReport report;
+  execution.progress->begin("reading the history", 0);
+  History history = History::read(repository, execution);
+  const std::set<Digest> given_up = expired(history, now_s, grace);
+  if (mode == GcMode::carry_out) {
+    report.given_up = take_recipes(repository, history, given_up);
+    if (!report.given_up.empty()) history = History::read(repository, execution);
+  } else {
+    for (const Digest& id : given_up) {
+      if (std::ranges::any_of(history.at(id).books, [](const StoredBook& each) { return !each.book.squashed; }))
+        report.given_up.push_back(id);
+    }
+  }
+
+  auto keys = unneeded(repository, history);
+  std::optional<Plan> plan = read_plan(store);
+  if (grace.count() == 0) {
+    plan = Plan{now_s + 1, {}};  // whatever is there now
+    for (const auto& [key, listed] : keys) plan->keys.push_back(key);
+  }
+  if (plan && plan->time_s + grace.count() <= now_s + (grace.count() == 0 ? 1 : 0)) {
+    for (const std::string& key : plan->keys) {
+      execution.check_stop();
+      const auto found = keys.find(key);
+      // Needed again, gone, or put again by a push whose book is not there yet.
+      if (found == keys.end() || found->second.written_s >= plan->time_s) continue;
+      if (mode == GcMode::carry_out && !store.remove_older(key, plan->time_s)) continue;
+      ++report.removed;
+      report.removed_bytes += found->second.size_bytes;
+      keys.erase(found);
+    }
+    if (mode == GcMode::carry_out) store.remove(k_plan_key);
+    plan.reset();
+  }
+  for (const auto& [key, listed] : keys) {
+    ++report.planned;
+    report.planned_bytes += listed.size_bytes;
+  }
+  if (mode == GcMode::dry_run) return report;
+  store.remove_leftovers(now_s - grace.count());
+  if (!plan && !keys.empty()) {
+    Plan next{now_s, {}};
+    for (const auto& [key, listed] : keys) next.keys.push_back(key);
+    write_plan(store, next);
+  }
+  store.remove(k_clock_key);
+  return report;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/history.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace wdelta {
+
+namespace {
+
+bool touches(const Recipe& recipe, const std::set<Digest>& digests) {
+  return digests.contains(recipe.digest) ||
+         std::ranges::any_of(recipe.base, [&](const Digest& base) { return digests.contains(base); });
+}
+
+}  // namespace
+
+bool HistoryCommit::is_squashed() const {
+  return std::ranges::any_of(books, [](const StoredBook& stored) { return stored.book.squashed.has_value(); });
+}
+
+bool HistoryCommit::uses(const std::set<Digest>& digests) const {
+  return std::ranges::any_of(books, [&](const StoredBook& stored) {
+    return std::ranges::any_of(stored.book.recipes, [&](const Recipe& recipe) { return touches(recipe, digests); });
+  });
+}
+
+std::vector<Recipe> HistoryCommit::recipes_without(const std::set<Digest>& digests) const {
+  std::vector<Recipe> left;
+  for (const StoredBook& stored : books) {
+    std::ranges::copy_if(stored.book.recipes, std::back_inserter(left),
+                         [&](const Recipe& recipe) { return !touches(recipe, digests); });
+  }
+  return left;
+}
+
+History History::read(const Repository& repository, const Execution& execution) {
+  History history;
+  for (const Store::Listed& listed : repository.store().list("commits/")) {
+    execution.check_stop();
+    const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
+    if (!id) continue;
+    HistoryCommit& commit = history.commits_[*id];
+    const Manifest manifest = repository.commit(*id).manifest;
+    commit.parent = manifest.parent;
+    for (const ManifestFile& file : manifest.files) {
+      if (!file.content) commit.files.push_back(file.identity);
+    }
+    commit.books = repository.read_books(*id);
+  }
+  for (const auto& [id, commit] : history.commits_) {
+    if (!commit.parent) continue;
+    const auto parent = history.commits_.find(*commit.parent);
+    if (parent == history.commits_.end())
+      throw Error(Fault::corrupt, commit_key(*commit.parent), "is missing, a commit has it for its parent",
+                  "run wdelta verify REPO");
+    ++parent->second.child_count;
+  }
+  for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
+    for (const auto& [name, ref] : list_refs(repository.store(), kind)) history.named_.insert(*ref.commit);
+  }
+  return history;
+}
+
+std::vector<Digest> History::between(const std::optional<Digest>& from, const Digest& to) const {
+  std::vector<Digest> path;
+  for (std::optional<Digest> next = to; next != from; next = at(*next).parent) {
+    if (!next) {
+      throw Error(Fault::usage, from->hex(), "is no ancestor of " + to.hex(), "write A..B with the older commit first");
+    }
+    path.push_back(*next);
+  }
+  return path;
+}
+
+bool History::is_landmark(const Digest& id) const { return named_.contains(id) || at(id).child_count > 1; }
+
+std::set<Digest> History::files_only_of(const std::set<Digest>& given_up) const {
+  std::set<Digest> only;
+  for (const Digest& id : given_up) {
+    for (const FileIdentity& file : at(id).files) only.insert(file.digest);
+  }
+  for (const auto& [id, commit] : commits_) {
+    if (given_up.contains(id)) continue;
+    for (const FileIdentity& file : commit.files) only.erase(file.digest);
+  }
+  return only;
+}
+
+}  // namespace wdelta

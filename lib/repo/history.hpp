@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "repo/repository.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace wdelta {
+
+/// What is there of one commit, for work on the whole repository.
+struct HistoryCommit {
+  std::optional<Digest> parent;
+  std::size_t child_count = 0;
+  std::vector<FileIdentity> files;  ///< those whose bytes are not in the manifest
+  std::vector<StoredBook> books;
+
+  bool is_squashed() const;
+  /// Whether one of its books touches one of these digests.
+  bool uses(const std::set<Digest>& digests) const;
+  /// All recipes of its books but those that make or need one of these digests.
+  std::vector<Recipe> recipes_without(const std::set<Digest>& digests) const;
+};
+
+/// Every commit that there is, whether or not a branch leads to it.
+class History {
+ public:
+  /// Reads all manifests and all books.
+  static History read(const Repository& repository, const Execution& execution);
+
+  const std::map<Digest, HistoryCommit>& commits() const { return commits_; }
+  const HistoryCommit& at(const Digest& id) const { return commits_.at(id); }
+  /// The commits behind `from`, up to and including `to`, from `to` backwards; without `from`, back to the first one.
+  /// Throws usage when `from` is no ancestor of `to`.
+  std::vector<Digest> between(const std::optional<Digest>& from, const Digest& to) const;
+  /// Whether something begins or is named here: a tag, a branch, a commit with more than one child.
+  bool is_landmark(const Digest& id) const;
+  /// The digests of files of `given_up` commits that no other commit has which is not given up as well.
+  std::set<Digest> files_only_of(const std::set<Digest>& given_up) const;
+
+ private:
+  std::map<Digest, HistoryCommit> commits_;
+  std::set<Digest> named_;
+};
+
+}  // namespace wdelta

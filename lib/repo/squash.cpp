@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/squash.hpp"
+
+#include "base/error.hpp"
+#include "base/moment.hpp"
+#include "repo/commit_checkpoint.hpp"
+#include "repo/file_keeper.hpp"
+#include "repo/history.hpp"
+#include "repo/previous_checkpoint.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <memory>
+#include <set>
+
+namespace wdelta {
+
+namespace {
+
+class Squash {
+ public:
+  /// `gone`: the digests to do without.
+  Squash(Repository& repository, const History& history, const std::optional<Digest>& from, std::set<Digest> gone,
+         const Engine& engine, const Execution& execution)
+      : repository_(&repository), history_(&history), gone_(std::move(gone)), engine_(&engine), execution_(&execution) {
+    if (!from) return;
+    // Whoever gets a delta from there must be able to make what it starts from: its book may end at an anchor before.
+    std::vector<Digest> files;
+    for (const FileIdentity& file : history.at(*from).files) files.push_back(file.digest);
+    added_ = graph_without_gone(history.at(*from)).book_for(files, 0);
+  }
+
+  /// Makes every file of `target` that no recipe makes any more without what is given up; as deltas from `before`.
+  void keep(const Digest& target, const std::optional<Digest>& before, SquashInto into) {
+    const Commit commit = repository_->commit(target);
+    const RecipeGraph known = graph_without_gone(history_->at(target));
+    std::optional<Commit> base;
+    std::optional<RecipeGraph> base_graph;
+    std::optional<PreviousCheckpoint> previous;
+    if (before && into == SquashInto::delta) {
+      base = repository_->commit(*before);
+      base_graph = repository_->recipes(*base);
+      previous.emplace(*repository_, *base, *base_graph, std::nullopt, *engine_, *execution_);
+    }
+    const RecipeGraph nothing_known;
+    FileKeeper keeper(*repository_, into == SquashInto::anchor ? nothing_known : known, base ? &*base : nullptr,
+                      previous ? &*previous : nullptr, *engine_, *execution_);
+    const std::shared_ptr<const Repository> not_owned(repository_, [](const Repository*) {});
+    const Checkpoint files = checkpoint_of(not_owned, commit, *engine_, *execution_);
+    for (const ManifestFile& file : commit.manifest.files) {
+      const Digest& digest = file.identity.digest;
+      const bool made = known.can_make(digest) && (into == SquashInto::delta || known.chain_length(digest) == 0);
+      if (file.content || made) continue;
+      const CheckpointFile& source = *files.find(file.identity.path);
+      if (keeper.keep_bytes(source, source.open()) != digest) {
+        throw Error(Fault::corrupt, file.identity.path,
+                    fmt::format("commit {} does not rebuild it as it was pushed", target.hex()),
+                    "run wdelta verify REPO; nothing was given up");
+      }
+    }
+    keeper.finish();
+    stored_bytes_ += keeper.objects().stored_bytes();
+    std::ranges::copy(keeper.objects().recipes(), std::back_inserter(added_));
+  }
+
+  /// Gives the new recipes to every commit that needs them, and proves that all can do without what is given up.
+  void publish(const std::set<Digest>& given_up) {
+    for (const auto& [id, commit] : history_->commits()) {
+      if (given_up.contains(id) || commit.is_squashed() || !commit.uses(gone_)) continue;
+      const RecipeGraph graph = graph_without_gone(commit);
+      const auto lacks =
+          std::ranges::find_if(commit.files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
+      if (lacks != commit.files.end()) {
+        throw Error(Fault::internal, lacks->path, fmt::format("commit {} could not be made any more", id.hex()),
+                    "nothing was given up");
+      }
+      if (!added_.empty()) repository_->put_book(id, {added_, {}});
+    }
+  }
+
+  std::uint64_t stored_bytes() const { return stored_bytes_; }
+
+ private:
+  RecipeGraph graph_without_gone(const HistoryCommit& commit) const {
+    RecipeGraph graph;
+    graph.add(commit.recipes_without(gone_));
+    graph.add(added_);
+    graph.settle();
+    return graph;
+  }
+
+  Repository* repository_;
+  const History* history_;
+  std::set<Digest> gone_;
+  const Engine* engine_;
+  const Execution* execution_;
+  std::vector<Recipe> added_;
+  std::uint64_t stored_bytes_ = 0;
+};
+
+}  // namespace
+
+SquashReport squash(Repository& repository, const std::optional<Digest>& from, const Digest& to, SquashInto into,
+                    SquashMode mode, const Engine& engine, const Execution& execution) {
+  execution.progress->begin("reading the history", 0);
+  const History history = History::read(repository, execution);
+  std::vector<Digest> path = history.between(from, to);
+  std::ranges::reverse(path);
+  SquashReport report;
+  for (const Digest& id : path) {
+    if (id == to || history.is_landmark(id)) {
+      report.kept.push_back(id);
+    } else if (!history.at(id).is_squashed()) {
+      report.squashed.push_back(id);
+    }
+  }
+  if (!from && into == SquashInto::delta) {
+    throw Error(Fault::usage, to.hex(), "there is nothing before the first commit to make a delta from",
+                "--anchor stores the files whole");
+  }
+  if (mode == SquashMode::dry_run) return report;
+
+  // What others gave up before us counts as given up.
+  std::set<Digest> given_up(report.squashed.begin(), report.squashed.end());
+  for (const auto& [id, commit] : history.commits()) {
+    if (commit.is_squashed()) given_up.insert(id);
+  }
+  if (from && given_up.contains(*from)) {
+    throw Error(Fault::usage, from->hex(), "was squashed itself", "begin at a commit that stays");
+  }
+  Squash work(repository, history, from, history.files_only_of(given_up), engine, execution);
+  std::uint64_t total_bytes = 0;
+  for (const Digest& id : report.kept) {
+    for (const FileIdentity& file : history.at(id).files) total_bytes += file.size_bytes;
+  }
+  execution.progress->begin("squashing", total_bytes);
+  std::optional<Digest> before = from;
+  for (const Digest& id : report.kept) {
+    const bool whole = into == SquashInto::anchor && (id == to || !before);
+    work.keep(id, before, whole ? SquashInto::anchor : SquashInto::delta);
+    before = id;
+  }
+  work.publish(given_up);
+  // Last, so that whatever stops us before leaves every commit as it was.
+  const std::string now = now_text();
+  for (const Digest& id : report.squashed) repository.put_book(id, {{}, now});
+  report.stored_bytes = work.stored_bytes();
+  return report;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+#include "base/reader_digest.hpp"
+#include "repo/verify.hpp"
+#include "repo/version_finder.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+#include <unordered_set>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class RepositoryCheck {
+ public:
+  RepositoryCheck(const Repository& repository, VerifyDepth depth, const Engine& engine, const Execution& execution)
+      : repository_(&repository), depth_(depth), engine_(&engine), execution_(&execution) {}
+
+  VerifyReport run() {
+    check_objects();
+    for (const RefKind kind : {RefKind::branch, RefKind::tag}) check_refs(kind);
+    const auto commits = list("commits/");
+    if (depth_ == VerifyDepth::deep) execution_->progress->begin("rebuilding commits", 0);
+    for (const Store::Listed& listed : commits) {
+      check(listed, [&] { check_commit(listed.key); });
+    }
+    return std::move(report_);
+  }
+
+ private:
+  std::vector<Store::Listed> list(const std::string& prefix) const { return repository_->store().list(prefix); }
+
+  template <typename Body>
+  void check(const Store::Listed& listed, Body body) {
+    ++report_.checked;
+    report_.checked_bytes += listed.size_bytes;
+    execution_->check_stop();
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.fault() == Fault::interrupted) throw;
+      const bool said = error.object().ends_with(listed.key);
+      report_.findings.push_back(
+          {listed.key, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}});
+    }
+  }
+
+  void check_objects() {
+    std::uint64_t total = 0;
+    const auto objects = list("objects/");
+    for (const Store::Listed& listed : objects) total += listed.size_bytes;
+    execution_->progress->begin("verifying objects", depth_ == VerifyDepth::quick ? 0 : total);
+    for (const Store::Listed& listed : objects) {
+      check(listed, [&] {
+        const std::string name = fs::path(listed.key).filename().string();
+        const auto expected = object_digest(name);
+        if (!expected || object_key(name) != listed.key)
+          throw Error(Fault::corrupt, listed.key, "has no name of an object");
+        object_sizes_[name] = listed.size_bytes;
+        if (depth_ == VerifyDepth::quick) return;
+        const auto reader = repository_->store().get(listed.key);
+        if (!reader) throw Error(Fault::corrupt, listed.key, "vanished");
+        const Digest digest = digest_of(*reader, *execution_);
+        if (digest != *expected)
+          throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", digest.hex()));
+      });
+    }
+  }
+
+  void check_refs(RefKind kind) {
+    std::map<std::string, std::uint64_t> last_number;  // by everything before the number
+    for (const Store::Listed& listed : list(kind == RefKind::branch ? "branches/" : "tags/")) {
+      check(listed, [&] {
+        const std::size_t slash = listed.key.rfind('/');
+        const std::string_view digits = std::string_view(listed.key).substr(slash + 1);
+        std::uint64_t number = 0;
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+        std::uint64_t& last = last_number[listed.key.substr(0, slash)];
+        const std::uint64_t expected = last + 1;
+        last = std::max(last, number);
+        if (number != expected)
+          throw Error(Fault::corrupt, listed.key, fmt::format("entry {} is missing before it", expected));
+        check_ref_entry(repository_->store(), listed.key);
+      });
+    }
+    try {
+      for (const auto& [name, ref] : list_refs(repository_->store(), kind)) require_commit(name, *ref.commit);
+    } catch (const Error& error) {
+      report_.findings.push_back({error.object(), error.what(), {}});
+    }
+  }
+
+  void require_commit(const std::string& from, const Digest& id) {
+    if (repository_->store().get(commit_key(id)) == nullptr) {
+      throw Error(Fault::corrupt, from, fmt::format("names commit {}, which is missing", id.hex()));
+    }
+  }
+
+  void check_commit(const std::string& key) {
+    const auto id = Digest::parse(fs::path(key).stem().string());
+    if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
+    const Commit commit = repository_->commit(*id);
+    if (commit.manifest.parent) require_commit(key, *commit.manifest.parent);
+    const bool squashed = std::ranges::any_of(
+        repository_->read_books(*id), [](const StoredBook& stored) { return stored.book.squashed.has_value(); });
+    const RecipeGraph graph = repository_->recipes(commit);
+    std::map<Digest, Recipe> needed;
+    for (const ManifestFile& file : commit.manifest.files) {
+      if (file.content) continue;
+      if (graph.can_make(file.identity.digest)) {
+        graph.collect(file.identity.digest, needed);
+      } else if (!squashed) {
+        throw Error(Fault::corrupt, key,
+                    fmt::format("no recipe makes {:?} ({})", file.identity.path, file.identity.digest.hex()));
+      }
+    }
+    for (const auto& [digest, recipe] : needed) check_recipe(recipe, key);
+    if (depth_ == VerifyDepth::deep) rebuild(commit, graph);
+  }
+
+  void check_recipe(const Recipe& recipe, const std::string& key) const {
+    const auto object = object_sizes_.find(recipe.bytes.object);
+    if (object == object_sizes_.end())
+      throw Error(Fault::corrupt, key, fmt::format("object {} is missing", recipe.bytes.object));
+    if (recipe.bytes.offset > object->second || recipe.bytes.length > object->second - recipe.bytes.offset) {
+      throw Error(Fault::corrupt, key, fmt::format("object {} is too short for a recipe", recipe.bytes.object));
+    }
+  }
+
+  // Each file once, however many commits have it.
+  void rebuild(const Commit& commit, const RecipeGraph& graph) {
+    VersionFinder finder(repository_->store(), graph, *engine_, *execution_);
+    for (const ManifestFile& file : commit.manifest.files) {
+      const FileIdentity& identity = file.identity;
+      if (file.content || !graph.can_make(identity.digest) || !rebuilt_.insert(identity.digest).second) continue;
+      write_version(finder.find(identity), nullptr, *execution_);
+      report_.checked_bytes += identity.size_bytes;
+    }
+  }
+
+  const Repository* repository_;
+  VerifyDepth depth_;
+  const Engine* engine_;
+  const Execution* execution_;
+  VerifyReport report_;
+  std::map<std::string, std::uint64_t> object_sizes_;
+  std::unordered_set<Digest> rebuilt_;
+};
+
+}  // namespace
+
+VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
+                               const Execution& execution) {
+  return RepositoryCheck(repository, depth, engine, execution).run();
+}
+
+}  // namespace wdelta
