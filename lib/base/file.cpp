@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/moment.hpp"
+#include "base/system_call.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -58,7 +59,7 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
 
 File File::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO by mistake must fail below, not wait for a writer.
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Fd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (!fd) throw system_error(errno, path.string(), "open");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw system_error(errno, path.string(), "stat");
@@ -70,8 +71,8 @@ File File::open(const std::filesystem::path& path) {
 namespace {
 void read_fully(int fd, const std::string& name, std::uint64_t offset, std::span<std::uint8_t> bytes) {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got =
+        uninterrupted([&] { return ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (got < 0) throw system_error(errno, name, "read");
     if (got == 0) throw Error(Fault::local, name, "became shorter while it was read");
     offset += static_cast<std::uint64_t>(got);
@@ -110,7 +111,7 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
-    fd_ = Fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    fd_ = Fd(uninterrupted([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
     return static_cast<bool>(fd_);
   });
 }
@@ -135,8 +136,8 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
-    const ssize_t wrote = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (wrote < 0 && errno == EINTR) continue;
+    const ssize_t wrote =
+        uninterrupted([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (wrote < 0) throw system_error(errno, path_.string(), "write");
     offset += static_cast<std::uint64_t>(wrote);
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
@@ -155,7 +156,7 @@ void OutputFile::append(std::string_view text) {
 void OutputFile::reserve(std::uint64_t size_bytes) {
   if (size_bytes == 0) return;
   // Without a reservation a full disk shows only after minutes of work. Not every file system can reserve.
-  if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size_bytes)) == 0) return;
+  if (uninterrupted([&] { return ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size_bytes)); }) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) throw system_error(errno, path_.string(), "reserve space");
   if (::ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0)
     throw system_error(errno, path_.string(), "set size");
@@ -177,14 +178,20 @@ void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) co
 void OutputFile::commit(Overwrite overwrite, Durability durability) { commit_as(path_, overwrite, durability); }
 
 void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability) {
-  if (durability == Durability::synced && ::fsync(fd_.get()) != 0) throw system_error(errno, path.string(), "sync");
-  if (overwrite == Overwrite::yes) {
+  if (durability == Durability::synced && uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) {
+    throw system_error(errno, path.string(), "sync");
+  }
+  struct stat status {};
+  if (overwrite == Overwrite::no_rivals && ::lstat(path.c_str(), &status) == 0) {
+    throw Error(Fault::conflict, path.string(), "exists already");
+  }
+  if (overwrite != Overwrite::no) {
     if (::rename(temporary_.c_str(), path.c_str()) != 0) throw system_error(errno, path.string(), "rename into place");
     temporary_.clear();
   } else {
     if (::link(temporary_.c_str(), path.c_str()) != 0) {
       if (errno == EEXIST) throw Error(Fault::conflict, path.string(), "exists already");
-      if (errno == EPERM || errno == EOPNOTSUPP) {
+      if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
         throw Error(Fault::unsupported, path.string(),
                     "this file system has no hard links, so a file cannot be created only if it is not there",
                     "keep the repository on another file system");
@@ -243,9 +250,9 @@ void make_directories(const std::filesystem::path& path) {
 }
 
 void sync_directory(const std::filesystem::path& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!fd) throw system_error(errno, path.string(), "open directory");
-  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
+  if (uninterrupted([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
     throw system_error(errno, path.string(), "sync directory");
   }
 }

@@ -66,7 +66,11 @@ class File final : public ByteReader {
   FileStamp stamp_;
 };
 
-enum class Overwrite { no, yes };
+enum class Overwrite {
+  no,         ///< of all who try, one gets the name; needs hard links
+  no_rivals,  ///< the same where nobody else writes, as in a directory that is not visible yet; any file system will do
+  yes
+};
 /// `synced`: on the disk before its name appears. `cached`: left to the system, as cp leaves it.
 enum class Durability { cached, synced };
 
@@ -91,7 +95,7 @@ class OutputFile {
   void set_executable();
   /// Reads back what was written.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
-  /// Gives the file its name. With Overwrite::no throws conflict when the name is taken.
+  /// Gives the file its name. Unless it overwrites, throws conflict when the name is taken.
   void commit(Overwrite overwrite, Durability durability);
   /// The same under another name in a directory of the same file system.
   void commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability);

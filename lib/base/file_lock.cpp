@@ -2,6 +2,7 @@
 #include "base/file_lock.hpp"
 
 #include "base/error.hpp"
+#include "base/system_call.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -13,7 +14,7 @@
 namespace wdelta {
 
 FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, const Execution& execution)
-    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    : fd_(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
   if (!fd_) throw system_error(errno, path.string(), "open lock");
   for (bool noted = false; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno == EINTR) continue;

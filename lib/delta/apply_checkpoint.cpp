@@ -142,7 +142,7 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
     OutputFile file(target);
     write_version(state.version, &file, execution);
     if (state.executable) file.set_executable();
-    file.commit(Overwrite::no, Durability::cached);
+    file.commit(Overwrite::no_rivals, Durability::cached);
   }
   output.commit();
 }

@@ -61,13 +61,13 @@ ListedAs keep(PlaceChange& place, const CheckpointFile& next, const fs::path& ta
   if (base_has_bytes) return ListedAs::same;
   make_directories(target.parent_path());
   if (place.tensors && place.tensors->delta && place.tensors->delta->size_bytes < place.size_bytes) {
-    place.tensors->delta->output.commit_as(target, Overwrite::no, Durability::cached);
+    place.tensors->delta->output.commit_as(target, Overwrite::no_rivals, Durability::cached);
     return ListedAs::delta;
   }
   OutputFile output(target);
   write_version(whole_version({place.path, place.size_bytes, place.digest}, next.open(), Fault::local), &output,
                 execution);
-  output.commit(Overwrite::no, Durability::cached);
+  output.commit(Overwrite::no_rivals, Durability::cached);
   return ListedAs::file;
 }
 
@@ -128,7 +128,7 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
   base_files.check_unchanged();
   std::ranges::sort(change.places, {}, &PlaceChange::path);
   if (directory) {
-    write_file(directory->inside() / k_list_name, to_text(list), Overwrite::no, Durability::cached);
+    write_file(directory->inside() / k_list_name, to_text(list), Overwrite::no_rivals, Durability::cached);
     directory->commit();
   }
   return change;

@@ -40,7 +40,7 @@ std::ptrdiff_t entries_in(const fs::path& directory) {
 }
 
 constexpr Durability k_durabilities[] = {Durability::cached, Durability::synced};
-constexpr Overwrite k_overwrites[] = {Overwrite::no, Overwrite::yes};
+constexpr Overwrite k_overwrites[] = {Overwrite::no, Overwrite::no_rivals, Overwrite::yes};
 
 }  // namespace
 
@@ -80,7 +80,9 @@ TEST_CASE("committing onto a name that is taken replaces it or throws conflict, 
   for (const Durability durability : k_durabilities) {
     ScratchDirectory scratch;
     write_file(scratch / "out", "one", Overwrite::no, durability);
-    CHECK(fault_of([&] { write_file(scratch / "out", "two", Overwrite::no, durability); }) == Fault::conflict);
+    for (const Overwrite overwrite : {Overwrite::no, Overwrite::no_rivals}) {
+      CHECK(fault_of([&] { write_file(scratch / "out", "two", overwrite, durability); }) == Fault::conflict);
+    }
     CHECK(get_file(scratch / "out") == "one");
     write_file(scratch / "out", "three", Overwrite::yes, durability);
     CHECK(get_file(scratch / "out") == "three");

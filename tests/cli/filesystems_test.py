@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job on the file systems that people have: on those that lack locks, hard links, or an exchange of names, as
+NFS and Lustre do (made so by tests/fault_points), and on those that this machine can mount."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import testing
+
+
+class FileSystemCase(testing.Case):
+    """A test of the main job in a directory that is somehow special."""
+
+    def steps(self, count=3, size="1M"):
+        return self.make_run("run", "--size", size, "--shards", 2, "--steps", count)
+
+    def main_job(self, place, **more):
+        """Pushes a few commits to a repository in `place`, and pulls them there, forwards and back."""
+        steps, repo, out = self.steps(), place / "repo", place / "out"
+        ids = [self.run_ok("push", step, repo, "--step", i, **more).strip() for i, step in enumerate(steps)]
+        for i in (0, 2, 1):
+            self.run_ok("pull", f"{repo}@{ids[i]}", out, **more)
+            self.assert_same_tree(out, steps[i])
+            self.run_ok("verify", out, f"{repo}@{ids[i]}", **more)
+        self.run_ok("verify", repo, **more)
+        self.run_ok("verify", f"{repo}@main", **more)
+        self.diff_and_apply(place, steps, **more)
+        self.assert_no_leftovers(place)
+
+    def diff_and_apply(self, place, steps, **more):
+        for i, (old, new) in enumerate(((steps[0], steps[1]), (sorted(steps[0].glob("*.safetensors"))[0],
+                                                               sorted(steps[1].glob("*.safetensors"))[0]))):
+            delta, rebuilt = place / f"delta-{i}", place / f"rebuilt-{i}"
+            self.run_ok("diff", old, new, "-o", delta, **more)
+            self.run_ok("apply", old, delta, "-o", rebuilt, **more)
+            (self.assert_same_tree if new.is_dir() else self.assert_same_file)(rebuilt, new)
+
+
+class PoorFileSystemTest(FileSystemCase):
+    """File systems on which chosen calls fail."""
+
+    def setUp(self):
+        super().setUp()
+        self.library = Path(testing.MAKE_RUN).parent / "fault-points.so"
+        if not self.library.exists():
+            self.skipTest("fault-points.so is not built")
+        if testing.is_sanitized():
+            self.skipTest("a sanitizer cannot be preloaded after another library")
+        self.poor = self.scratch / "poor"
+        self.poor.mkdir()
+        probe = self.run_any("diff", *self.steps(2), "-o", self.poor / "delta", **self.faults("open=EIO"))
+        if probe.code != 3:
+            self.skipTest("this binary cannot be made to fail: it is linked statically")
+        shutil.rmtree(self.scratch / "run")
+
+    def faults(self, *points, below=None):
+        """Options that run the binary with calls failing below a directory."""
+        return {"env": {"LD_PRELOAD": str(self.library), "FAULT_BELOW": os.path.realpath(below or self.poor),
+                        "FAULT_POINTS": ",".join(points)}}
+
+    def test_no_locks(self):
+        step, = self.steps(1)
+        for error in ("ENOLCK", "ENOSYS", "EOPNOTSUPP"):
+            with self.subTest(error):
+                more = self.faults(f"flock={error}", below=self.scratch)
+                place = self.poor / error
+                push = self.run_any("push", step, place / "repo", **more)
+                for done in (push, self.run_any("pull", place / "repo", place / "out", **more)):
+                    self.assertEqual(done.code, 0, self.told(done))
+                    self.assertEqual(done.err.count("has no locks"), 1, self.told(done))
+        shutil.rmtree(self.scratch / "run")
+        self.main_job(self.poor, **more)
+
+    def test_directories_that_cannot_be_synced(self):
+        self.main_job(self.poor, **self.faults("fsync_directory=EINVAL"))
+
+    def test_a_directory_whose_sync_fails(self):
+        step, = self.steps(1)
+        self.run_fails(3, "push", step, self.poor / "repo", says="sync directory",
+                       **self.faults("fsync_directory=EIO"))
+        self.run_ok("push", step, self.poor / "repo")
+        self.run_ok("verify", self.poor / "repo")
+
+    def test_calls_that_signals_break_off(self):
+        calls = ("open", "pread", "pwrite", "fsync", "fsync_directory", "flock", "fallocate", "copy_file_range")
+        self.main_job(self.poor, **self.faults(*(f"{call}=EINTR" for call in calls)))
+
+    def test_short_reads_and_writes(self):
+        self.main_job(self.poor, **self.faults("pread=SHORT", "pwrite=SHORT", "copy_file_range=SHORT"))
+
+    def test_no_reservation_and_no_copies_by_the_kernel(self):
+        self.main_job(self.poor, **self.faults("fallocate=EOPNOTSUPP", "ioctl=EOPNOTSUPP",
+                                               "copy_file_range=EOPNOTSUPP"))
+
+    def test_a_file_handle_that_went_stale(self):
+        steps, repo, out = self.steps(2), self.poor / "repo", self.poor / "out"
+        self.run_ok("push", steps[0], repo)
+        self.run_ok("pull", repo, out)
+        for call in ("open", "pread"):
+            stale = self.faults(f"{call}=ESTALE")
+            for words in (["pull", repo, self.poor / "new"], ["verify", f"{repo}@main"], ["push", steps[1], repo]):
+                done = self.run_fails(3, *words, says=["Stale file handle", "hint: the file server"], **stale)
+                self.assertNotIn("internal", done.err)
+        self.run_ok("verify", repo)
+
+    def test_a_repository_needs_hard_links_and_nothing_else_does(self):
+        steps = self.steps(2)
+        for error in ("EPERM", "EOPNOTSUPP"):
+            poor, place = self.faults(f"link={error}"), self.poor / error
+            self.run_fails(9, "push", steps[0], place / "repo", says="hard links", **poor)
+            repo = self.scratch / f"repo-{error}"  # elsewhere
+            ids = [self.run_ok("push", step, repo, **poor).strip() for step in steps]
+            for i in (0, 1, 0):
+                self.run_ok("pull", f"{repo}@{ids[i]}", place / "out", **poor)
+                self.assert_same_tree(place / "out", steps[i])
+            self.diff_and_apply(place, steps, **poor)
+
+    def test_a_checkpoint_rewritten_within_the_grain_of_the_clock(self):
+        """Neither pull nor push takes a file for unchanged because its size and times are what they were."""
+        (a, b), repo, out = self.steps(2), self.scratch / "repo", self.scratch / "out"
+        mine = self.scratch / "mine"
+        shutil.copytree(a, mine)
+        first = self.run_ok("push", mine, repo).strip()
+        self.run_ok("pull", repo, out)
+        for place in (mine, out):
+            shard = sorted(place.glob("*.safetensors"))[0]
+            stat, content = shard.stat(), bytearray(shard.read_bytes())
+            content[-1] ^= 1
+            with open(shard, "r+b") as file:  # in place: the inode stays too
+                file.write(content)
+            os.utime(shard, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            self.assertEqual((shard.stat().st_ino, shard.stat().st_mtime_ns), (stat.st_ino, stat.st_mtime_ns))
+        self.run_fails(3, "pull", repo, out, says=shard.name)
+        second = self.run_ok("push", b, repo).strip()  # compares with what lies in `mine`
+        third = self.run_ok("push", mine, repo).strip()
+        self.assertEqual(len({first, second, third}), 3)
+        for revision, step in ((first, a), (second, b), (third, mine)):
+            self.run_ok("pull", "--force", f"{repo}@{revision}", out)
+            self.assert_same_tree(out, step)
+        stat = shard.stat()
+        with open(sorted(mine.glob("*.safetensors"))[0], "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([content[-1] ^ 2]))
+        os.utime(file.name, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        self.assertNotEqual(self.run_ok("push", mine, repo).strip(), third)
+        self.run_ok("verify", mine, repo)
+
+
+if __name__ == "__main__":
+    testing.main()
