@@ -9,7 +9,8 @@ namespace wdelta {
 Error system_error(int code, std::string object, const std::string& what) {
   const Fault fault = code == ENOENT ? Fault::not_found : Fault::local;
   std::string hint;
-  if (code == ENOSPC || code == EDQUOT) hint = "free some space; nothing half-written was left behind";
+  if (code == ENOSPC || code == EDQUOT)
+    hint = "free some space, or files (df -i); nothing half-written was left behind";
   if (code == ESTALE) hint = "the file server no longer has it: it was replaced or removed meanwhile; run this again";
   return Error(fault, std::move(object), what + ": " + std::generic_category().message(code), hint);
 }

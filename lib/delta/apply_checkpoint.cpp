@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/apply_checkpoint.hpp"
 
+#include "base/space.hpp"
 #include "delta/delta_list.hpp"
 #include "delta/file_version.hpp"
 
@@ -84,6 +85,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& deltas, co
     made.push_back({delta_version(delta, bases, engine)});
   }
   const FileVersion& result = made.back().version;
+  require_space_at(output_path, result.identity.size_bytes);
   OutputFile output(output_path);
   execution.progress->begin("applying", result.identity.size_bytes);
   write_version(result, &output, execution);
@@ -135,6 +137,7 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
   }
   std::uint64_t total = 0;
   for (const auto& [place, state] : states) total += state.version.identity.size_bytes;
+  require_space_at(output_path, total);
   execution.progress->begin("applying", total);
   for (const auto& [place, state] : states) {
     const fs::path target = output.inside() / place;

@@ -4,7 +4,8 @@
 #include "base/error.hpp"
 #include "base/file_lock.hpp"
 #include "base/path.hpp"
-#include "repo/local_files.hpp"
+#include "base/space.hpp"
+#include "repo/pull_plan.hpp"
 #include "repo/pull_writer.hpp"
 
 #include <algorithm>
@@ -16,18 +17,6 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-
-// What a loader reads first: without it no loader starts.
-bool is_entrance(const std::string& place) {
-  return place.ends_with(".safetensors.index.json") || fs::path(place).filename() == "config.json";
-}
-
-// Weights first, then side files, then what lets a loader in: config.json last, since it is what most look for.
-int order_of(const ManifestFile& file) {
-  const std::string& place = file.identity.path;
-  if (is_entrance(place)) return fs::path(place).filename() == "config.json" ? 3 : 2;
-  return is_weights(place) ? 0 : 1;
-}
 
 void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
   std::vector<std::string> names = local.changed;
@@ -115,56 +104,6 @@ class Aside {
   std::vector<std::string> moved_;
 };
 
-// What has to be done to a directory.
-struct PullPlan {
-  std::vector<const ManifestFile*> missing;            // in the order to write them
-  std::vector<const ManifestFile*> missing_entrances;  // to write when all else is right, old weights gone too
-  std::vector<const ManifestFile*> kept_entrances;     // right as they are, but aside until all else is right
-  std::vector<std::string> in_the_way;  // to remove before, where a file becomes a directory or the reverse
-  std::vector<std::string> removed;     // to remove after
-  bool weights_change = false;
-};
-
-bool is_held(const LocalFiles& local, const ManifestFile& file) {
-  const auto held = local.held.find(file.identity.path);
-  return held != local.held.end() && held->second.digest == file.identity.digest;
-}
-
-PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
-  PullPlan plan;
-  for (const ManifestFile& file : manifest.files) {
-    const bool right = is_held(local, file) && local.held.at(file.identity.path).file.executable == file.executable;
-    const bool entrance = is_entrance(file.identity.path);
-    if (!right) (entrance ? plan.missing_entrances : plan.missing).push_back(&file);
-    if (right && entrance) plan.kept_entrances.push_back(&file);
-  }
-  const auto order = [](const ManifestFile* file) { return order_of(*file); };
-  std::ranges::stable_sort(plan.missing, {}, order);
-  std::ranges::stable_sort(plan.missing_entrances, {}, order);
-  std::ranges::stable_sort(plan.kept_entrances, {}, order);
-  plan.removed = local.unneeded;
-  for (const auto* unknown : {&local.changed, &local.loaded_strays}) {
-    std::ranges::copy_if(*unknown, std::back_inserter(plan.removed),
-                         [&](const std::string& place) { return manifest.find(place) == nullptr; });
-  }
-  const auto lies_in = [](const std::string& inner, const std::string& outer) {
-    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
-  };
-  const auto stands_apart = [&](const std::string& place) {
-    return std::ranges::none_of(manifest.files, [&](const ManifestFile& file) {
-      return lies_in(file.identity.path, place) || lies_in(place, file.identity.path);
-    });
-  };
-  const auto in_the_way = std::stable_partition(plan.removed.begin(), plan.removed.end(), stands_apart);
-  plan.in_the_way.assign(in_the_way, plan.removed.end());
-  plan.removed.erase(in_the_way, plan.removed.end());
-  plan.weights_change =
-      std::ranges::any_of(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); }) ||
-      std::ranges::any_of(plan.removed, is_weights) || std::ranges::any_of(plan.in_the_way, is_weights);
-  if (!plan.weights_change) plan.kept_entrances.clear();
-  return plan;
-}
-
 // The state while a pull is at work: what was there and what will be, so that a run after a crash takes none of it for
 // a local change.
 PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
@@ -204,6 +143,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, local);
 
   const PullPlan plan = plan_pull(manifest, local);
+  require_space_at(directory, peak_bytes(plan, directory));
   PullWriter writer(repository, commit, local, engine, execution);
   PullReport report;
   report.strays = local.strays;

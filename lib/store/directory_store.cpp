@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "base/path.hpp"
+#include "base/space.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -93,6 +94,8 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
   std::ranges::sort(listed, {}, &Listed::key);
   return listed;
 }
+
+std::optional<std::uint64_t> DirectoryStore::free_bytes() const { return free_bytes_at(root_); }
 
 void DirectoryStore::remove(const std::string& key) {
   std::error_code error;

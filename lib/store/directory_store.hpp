@@ -21,6 +21,7 @@ class DirectoryStore final : public Store {
   void put_staged(const std::string& key, OutputFile&& staged) override;
   bool create(const std::string& key, std::string_view bytes) override;
   std::vector<Listed> list(const std::string& prefix) const override;
+  std::optional<std::uint64_t> free_bytes() const override;
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
   void remove_leftovers(std::int64_t time_s) override;

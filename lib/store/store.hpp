@@ -47,6 +47,8 @@ class Store {
   };
   /// All keys that begin with `prefix`, ordered. A prefix ends with '/' or is empty.
   virtual std::vector<Listed> list(const std::string& prefix) const = 0;
+  /// Bytes that there is room for, where the store can tell.
+  virtual std::optional<std::uint64_t> free_bytes() const { return std::nullopt; }
   /// Forgets a key; no error when there is none.
   virtual void remove(const std::string& key) = 0;
   /// Forgets a key unless it was written at `time_s` or later by the store's clock; whether it did. What a put() of the

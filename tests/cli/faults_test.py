@@ -4,6 +4,7 @@ code, nothing half-written; and the next run, with the fault gone, finishes."""
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -42,6 +43,15 @@ class FaultsTest(testing.Case):
             pass
         return path
 
+    def assert_missing_bytes(self, done, needed_bytes, disk, grown_bytes=0):
+        """A refusal that says how much is missing, and means it. Files may have grown by a little since."""
+        numbers = re.search(r"needs ([\d,]+) bytes, ([\d,]+) are free: ([\d,]+) are missing", done.err)
+        self.assertTrue(numbers, self.told(done))
+        needed, free, missing = (int(number.replace(",", "")) for number in numbers.groups())
+        self.assertEqual(missing, needed - free)
+        self.assertTrue(needed_bytes <= needed <= needed_bytes + grown_bytes, (needed, needed_bytes))
+        self.assertLessEqual(free, os.statvfs(disk).f_blocks * os.statvfs(disk).f_frsize)
+
     def steps(self, size="3M", count=2):
         return self.make_run("run", "--size", size, "--shards", 2, "--steps", count)
 
@@ -62,8 +72,9 @@ class FaultsTest(testing.Case):
         (a, b), disk = self.steps(), self.small_disk("1m")
         for i, (old, new) in enumerate(((a, b), (self.weights(a), self.weights(b)))):
             self.run_ok("diff", old, new, "-o", self.scratch / f"delta-{i}")
-            self.run_fails(3, "apply", old, self.scratch / f"delta-{i}", "-o", disk / "out", says=["out", "No space"],
-                           absent=disk / "out")
+            done = self.run_fails(3, "apply", old, self.scratch / f"delta-{i}", "-o", disk / "out", says="out: needs",
+                                  absent=disk / "out")
+            self.assert_missing_bytes(done, sum(map(size_of, b.iterdir())) if new.is_dir() else size_of(new), disk)
             self.assertEqual(os.listdir(disk), [])
         self.remount(disk, "size=20m")
         self.run_ok("apply", a, self.scratch / "delta-0", "-o", disk / "out")
@@ -93,20 +104,39 @@ class FaultsTest(testing.Case):
         (a, b), disk, repo = self.steps(), self.small_disk("2m"), self.scratch / "repo"
         ids = [self.run_ok("push", step, repo).strip() for step in (a, b)]
         out = disk / "out"
-        self.run_fails(3, "pull", f"{repo}@{ids[0]}", out, says="No space")
+        done = self.run_fails(3, "pull", f"{repo}@{ids[0]}", out, says="out: needs")
+        self.assert_missing_bytes(done, sum(map(size_of, a.iterdir())), disk)
         self.assertFalse((out / "config.json").exists())
         self.assertFalse((out / "model.safetensors.index.json").exists())
         self.remount(disk, "size=8m")
         self.run_ok("pull", f"{repo}@{ids[0]}", out)
         self.assert_same_tree(out, a)
         self.fill(disk)
-        self.run_fails(3, "pull", f"{repo}@{ids[1]}", out, says="No space")
+        done = self.run_fails(3, "pull", f"{repo}@{ids[1]}", out, says=["out: needs", " 0 are free"])
+        shards = [file for file in b.iterdir() if file.read_bytes() != (a / file.name).read_bytes()]
+        self.assert_missing_bytes(done, max(map(size_of, shards)), disk, grown_bytes=4096)
         if (out / "config.json").exists():
             self.assertEqual({self.weights(out).read_bytes() == self.weights(step).read_bytes() for step in (a, b)},
                              {True, False})
         (disk / "filled").unlink()
         self.run_ok("pull", f"{repo}@{ids[1]}", out)
         self.assert_same_tree(out, b)
+
+    def test_a_pull_that_would_fit_at_its_end_but_not_on_its_way(self):
+        """A shard that grows needs its room before the old one gives back its own."""
+        tensors = self.some_weights(count=1, elements=400_000)
+        a = self.write_weights("a/model.safetensors", tensors).parent
+        b = self.write_weights("b/model.safetensors", self.moved(tensors)).parent
+        repo, disk = self.scratch / "repo", self.small_disk("1200k")
+        ids = [self.run_ok("push", step, repo).strip() for step in (a, b)]
+        self.run_ok("pull", f"{repo}@{ids[0]}", disk / "out")
+        done = self.run_fails(3, "pull", f"{repo}@{ids[1]}", disk / "out", says="out: needs")
+        self.assert_missing_bytes(done, size_of(b / "model.safetensors"), disk)
+        self.assert_same_tree(disk / "out", a)
+        self.run_ok("verify", disk / "out", f"{repo}@{ids[0]}")
+        self.remount(disk, "size=1700k")
+        self.run_ok("pull", f"{repo}@{ids[1]}", disk / "out")
+        self.assert_same_tree(disk / "out", b)
 
     def test_a_pull_needs_room_for_one_more_shard_only(self):
         steps, repo = self.make_run("run", "--size", "8M", "--shards", 8, "--steps", 2), self.scratch / "repo"
@@ -292,6 +322,10 @@ class FaultsTest(testing.Case):
                 shard.unlink()
         shard.mkdir()
         self.run_fails(3, "diff", a, b, says=shard.name)
+
+
+def size_of(path):
+    return path.stat().st_size
 
 
 if __name__ == "__main__":

@@ -117,6 +117,11 @@ class PoorFileSystemTest(FileSystemCase):
                 self.assert_same_tree(place / "out", steps[i])
             self.diff_and_apply(place, steps, **poor)
 
+    def test_a_file_system_that_does_not_say_how_full_it_is(self):
+        for fault in ("ZERO", "ENOSYS"):
+            self.main_job(self.poor / fault, **self.faults(f"statvfs={fault}", below=self.scratch))
+            shutil.rmtree(self.scratch / "run")
+
     def test_a_checkpoint_rewritten_within_the_grain_of_the_clock(self):
         """Neither pull nor push takes a file for unchanged because its size and times are what they were."""
         (a, b), repo, out = self.steps(2), self.scratch / "repo", self.scratch / "out"

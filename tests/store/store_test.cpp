@@ -3,6 +3,7 @@
 #include "store/store.hpp"
 
 #include "store/directory_store.hpp"
+#include "store/store_space.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
@@ -244,6 +245,17 @@ TEST_CASE("a key below another key, or above one, is absent like any other") {
     CHECK(fault_of([&] { below = get(store, "a/b/c"); }) == std::nullopt);
     CHECK_FALSE(above.has_value());
     CHECK_FALSE(below.has_value());
+  });
+}
+
+TEST_CASE("a store that says how much room it has is held to it, before and after it is made") {
+  for_each_store([](Store& store) {
+    for (int round = 0; round < 2; ++round) {
+      const auto free = store.free_bytes();
+      CHECK(fault_of([&] { require_space(store, 0); }) == std::nullopt);
+      if (free) CHECK(fault_of([&] { require_space(store, *free + (std::uint64_t{1} << 40)); }) == Fault::local);
+      store.put("key", "x");
+    }
   });
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/pull_plan.hpp"
+
+#include <algorithm>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+bool is_entrance(const std::string& place) {
+  return place.ends_with(".safetensors.index.json") || fs::path(place).filename() == "config.json";
+}
+
+namespace {
+
+// Weights first, then side files, then what lets a loader in: config.json last, since it is what most look for.
+int order_of(const ManifestFile& file) {
+  const std::string& place = file.identity.path;
+  if (is_entrance(place)) return fs::path(place).filename() == "config.json" ? 3 : 2;
+  return is_weights(place) ? 0 : 1;
+}
+
+bool is_held(const LocalFiles& local, const ManifestFile& file) {
+  const auto held = local.held.find(file.identity.path);
+  return held != local.held.end() && held->second.digest == file.identity.digest;
+}
+
+}  // namespace
+
+PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
+  PullPlan plan;
+  for (const ManifestFile& file : manifest.files) {
+    const bool right = is_held(local, file) && local.held.at(file.identity.path).file.executable == file.executable;
+    const bool entrance = is_entrance(file.identity.path);
+    if (!right) (entrance ? plan.missing_entrances : plan.missing).push_back(&file);
+    if (right && entrance) plan.kept_entrances.push_back(&file);
+  }
+  const auto order = [](const ManifestFile* file) { return order_of(*file); };
+  std::ranges::stable_sort(plan.missing, {}, order);
+  std::ranges::stable_sort(plan.missing_entrances, {}, order);
+  std::ranges::stable_sort(plan.kept_entrances, {}, order);
+  plan.removed = local.unneeded;
+  for (const auto* unknown : {&local.changed, &local.loaded_strays}) {
+    std::ranges::copy_if(*unknown, std::back_inserter(plan.removed),
+                         [&](const std::string& place) { return manifest.find(place) == nullptr; });
+  }
+  const auto lies_in = [](const std::string& inner, const std::string& outer) {
+    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+  };
+  const auto stands_apart = [&](const std::string& place) {
+    return std::ranges::none_of(manifest.files, [&](const ManifestFile& file) {
+      return lies_in(file.identity.path, place) || lies_in(place, file.identity.path);
+    });
+  };
+  const auto in_the_way = std::stable_partition(plan.removed.begin(), plan.removed.end(), stands_apart);
+  plan.in_the_way.assign(in_the_way, plan.removed.end());
+  plan.removed.erase(in_the_way, plan.removed.end());
+  plan.weights_change =
+      std::ranges::any_of(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); }) ||
+      std::ranges::any_of(plan.removed, is_weights) || std::ranges::any_of(plan.in_the_way, is_weights);
+  if (!plan.weights_change) plan.kept_entrances.clear();
+  return plan;
+}
+
+std::uint64_t peak_bytes(const PullPlan& plan, const fs::path& directory) {
+  // Counted from what is used now. What is freed is taken at its largest: a refusal must not be wrong.
+  std::int64_t used = 0;
+  std::int64_t peak = 0;
+  const auto free_place = [&](const std::string& place) {
+    std::error_code none;
+    const std::uintmax_t size = fs::file_size(directory / place, none);
+    if (!none) used -= static_cast<std::int64_t>(size);
+  };
+  const auto write = [&](const ManifestFile* file) {
+    used += static_cast<std::int64_t>(file->identity.size_bytes);
+    peak = std::max(peak, used);
+    free_place(file->identity.path);
+  };
+  std::ranges::for_each(plan.in_the_way, free_place);
+  std::ranges::for_each(plan.missing, write);
+  std::ranges::for_each(plan.removed, free_place);
+  std::ranges::for_each(plan.missing_entrances, write);
+  return static_cast<std::uint64_t>(peak);
+}
+
+}  // namespace wdelta
