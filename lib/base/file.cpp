@@ -171,6 +171,14 @@ void OutputFile::set_executable() {
   }
 }
 
+void OutputFile::add_permissions(std::filesystem::perms added) {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");
+  if (::fchmod(fd_.get(), status.st_mode | static_cast<mode_t>(added)) != 0) {
+    throw system_error(errno, path_.string(), "set mode");
+  }
+}
+
 void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   read_fully(fd_.get(), path_.string(), offset, bytes);
 }

@@ -93,6 +93,8 @@ class OutputFile {
   /// Sets the size, so that write_at may fill it in any order; reports a full disk early where it can.
   void reserve(std::uint64_t size_bytes);
   void set_executable();
+  /// Gives it permissions that the umask would have taken.
+  void add_permissions(std::filesystem::perms added);
   /// Reads back what was written.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   /// Gives the file its name. Unless it overwrites, throws conflict when the name is taken.

@@ -16,10 +16,22 @@ namespace fs = std::filesystem;
 
 namespace {
 std::int64_t seconds_of(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
+
+constexpr fs::perms k_for_group = fs::perms::group_read | fs::perms::group_write;
+constexpr fs::perms k_folder_for_group = k_for_group | fs::perms::group_exec | fs::perms::set_gid;
+
+// As in a repository that git keeps for a group (core.sharedRepository), but the directory itself says so.
+bool is_for_group(const fs::path& root) {
+  constexpr fs::perms k_says_so = fs::perms::set_gid | fs::perms::group_write;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(root, ignored);
+  return fs::is_directory(status) && (status.permissions() & k_says_so) == k_says_so;
+}
+
 }  // namespace
 
 DirectoryStore::DirectoryStore(const fs::path& root)
-    : root_(fs::absolute(root).lexically_normal()), name_(root.string()) {}
+    : root_(fs::absolute(root).lexically_normal()), name_(root.string()), for_group_(is_for_group(root_)) {}
 
 fs::path DirectoryStore::path_of(const std::string& key) const {
   require_place(key, name_);
@@ -29,13 +41,34 @@ fs::path DirectoryStore::path_of(const std::string& key) const {
 fs::path DirectoryStore::path_for_writing(const std::string& key) {
   fs::path path = path_of(key);
   if (fs::exists(path.parent_path())) return path;
-  make_directories(path.parent_path());
+  make_folder(path.parent_path());
   // The new directories' names must be as durable as what is put into them.
   for (fs::path parent = path.parent_path(); parent != root_.parent_path() && parent.has_relative_path();
        parent = parent.parent_path()) {
     sync_directory(parent);
   }
   return path;
+}
+
+void DirectoryStore::make_folder(const fs::path& path) {
+  if (!for_group_) return make_directories(path);
+  if (fs::is_directory(path)) return;
+  make_folder(path.parent_path());
+  // It appears with its mode: another of the group may be about to write into it.
+  try {
+    OutputDirectory folder(path);
+    std::error_code error;
+    fs::permissions(folder.inside(), k_folder_for_group, fs::perm_options::add, error);
+    if (error) throw system_error(error.value(), path.string(), "set mode");
+    folder.commit();
+  } catch (const Error&) {
+    if (!fs::is_directory(path)) throw;  // else someone was first
+  }
+}
+
+void DirectoryStore::commit(OutputFile& output, const fs::path& path, Overwrite overwrite) const {
+  if (for_group_) output.add_permissions(k_for_group);
+  output.commit_as(path, overwrite, Durability::synced);
 }
 
 std::shared_ptr<const ByteReader> DirectoryStore::get(const std::string& key) const {
@@ -53,7 +86,10 @@ std::shared_ptr<const ByteReader> DirectoryStore::get(const std::string& key) co
 }
 
 void DirectoryStore::put(const std::string& key, std::string_view bytes) {
-  write_file(path_for_writing(key), bytes, Overwrite::yes, Durability::synced);
+  const fs::path path = path_for_writing(key);
+  OutputFile output(path);
+  output.append(bytes);
+  commit(output, path, Overwrite::yes);
 }
 
 fs::path DirectoryStore::staging_path() { return path_for_writing("staging/object"); }
@@ -62,12 +98,15 @@ OutputFile DirectoryStore::stage() { return OutputFile(staging_path()); }
 
 void DirectoryStore::put_staged(const std::string& key, OutputFile&& staged) {
   OutputFile output = std::move(staged);
-  output.commit_as(path_for_writing(key), Overwrite::yes, Durability::synced);
+  commit(output, path_for_writing(key), Overwrite::yes);
 }
 
 bool DirectoryStore::create(const std::string& key, std::string_view bytes) {
+  const fs::path path = path_for_writing(key);
+  OutputFile output(path);
+  output.append(bytes);
   try {
-    write_file(path_for_writing(key), bytes, Overwrite::no, Durability::synced);
+    commit(output, path, Overwrite::no);
     return true;
   } catch (const Error& error) {
     if (error.fault() == Fault::conflict) return false;

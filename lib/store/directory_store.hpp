@@ -8,7 +8,8 @@
 namespace wdelta {
 
 /// Keys as files below a directory. create() is link(2), which has one winner on every POSIX file system, over NFS too.
-/// Large objects are staged in the directory itself, so that keeping one is a rename.
+/// Large objects are staged in the directory itself, so that keeping one is a rename. In a directory that is setgid and
+/// group-writable, everything made is for the group too, whatever the umask; else modes follow the umask.
 class DirectoryStore final : public Store {
  public:
   explicit DirectoryStore(const std::filesystem::path& root);
@@ -29,9 +30,12 @@ class DirectoryStore final : public Store {
  private:
   std::filesystem::path path_of(const std::string& key) const;
   std::filesystem::path path_for_writing(const std::string& key);
+  void make_folder(const std::filesystem::path& path);
+  void commit(OutputFile& output, const std::filesystem::path& path, Overwrite overwrite) const;
 
   std::filesystem::path root_;
   std::string name_;
+  bool for_group_;
 };
 
 }  // namespace wdelta

@@ -153,5 +153,103 @@ class PoorFileSystemTest(FileSystemCase):
         self.run_ok("verify", mine, repo)
 
 
+class GroupTest(FileSystemCase):
+    """Repositories that a group writes to, and others."""
+
+    GROUP = 54321
+
+    def member(self, user, umask, *, groups=(GROUP,)):
+        """Options that run the binary as a user of the group, on a copy of it that this user can reach."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        self.scratch.chmod(0o755)
+        binary, state = self.scratch / "wdelta", self.scratch / f"state-{user}"
+        if not binary.exists():
+            shutil.copy(testing.WDELTA, binary)
+            self.addCleanup(setattr, testing, "WDELTA", testing.WDELTA)
+            testing.WDELTA = str(binary)
+        state.mkdir(exist_ok=True)
+        shutil.chown(state, user, user)
+        become = ("setpriv", f"--reuid={user}", f"--regid={user}", "--groups", ",".join(map(str, groups)))
+        probe = subprocess.run([*become, binary, "--version"], capture_output=True, cwd="/")
+        if probe.returncode != 0:
+            self.skipTest(f"another user cannot run the binary: {probe.stderr.decode().strip()}")
+        return {"prefix": (*become, *self.with_umask(umask)), "env": {"WDELTA_STATE_DIR": str(state)}, "cwd": "/"}
+
+    @staticmethod
+    def with_umask(umask):
+        return ("sh", "-c", f'umask {umask:o} && exec "$@"', "sh")
+
+    def assert_modes(self, repo, file_mode, folder_mode, mask=0o7777):
+        for folder, _, files in os.walk(repo):
+            self.assertEqual(os.stat(folder).st_mode & mask, folder_mode & mask, folder)
+            for name in files:
+                path = os.path.join(folder, name)
+                self.assertEqual(os.stat(path).st_mode & mask, file_mode & mask, path)
+
+    def push_all(self, steps, repo, **more):
+        (steps[0] / "run.sh").write_text("#!/bin/sh")
+        (steps[0] / "run.sh").chmod(0o755)
+        (steps[0] / "large").write_bytes(self.random.randbytes(3 << 20))  # an object of its own
+        (steps[0] / "large").chmod(0o755)
+        for i, step in enumerate(steps):
+            self.run_ok("push", step, repo, "--step", i, "--tag", f"v{i}", **more)
+
+    def test_modes_follow_the_umask(self):
+        steps = self.steps(2)
+        for umask in (0o077, 0o027, 0o022, 0o002):
+            with self.subTest(umask=oct(umask)):
+                repo = self.scratch / f"repo-{umask:o}"
+                self.push_all(steps, repo, prefix=self.with_umask(umask))
+                self.assert_modes(repo, 0o666 & ~umask, 0o777 & ~umask)
+
+    def test_everything_is_for_the_group_where_the_directory_is(self):
+        steps = self.steps(2)
+        for umask in (0o077, 0o022):
+            with self.subTest(umask=oct(umask)):
+                repo = self.scratch / f"repo-{umask:o}"
+                repo.mkdir()
+                repo.chmod(0o2770)
+                self.push_all(steps, repo, prefix=self.with_umask(umask))
+                self.assert_modes(repo, 0o660, 0o2770, mask=0o7770)
+                others = 0o007 & ~umask
+                for path in (repo / "objects").rglob("*.safetensors"):
+                    self.assertEqual(path.stat().st_mode & 0o7777, 0o660 | others & 0o006)
+
+    def test_a_directory_that_is_only_one_of_the_two_is_not_for_the_group(self):
+        steps = self.steps(1)
+        for mode, folders in ((0o2750, 0o2700), (0o770, 0o700)):
+            repo = self.scratch / f"repo-{mode:o}"
+            repo.mkdir()
+            repo.chmod(mode)
+            self.push_all(steps, repo, prefix=self.with_umask(0o077))
+            repo.chmod(folders)  # what was made in it
+            self.assert_modes(repo, 0o600, folders)
+
+    def test_two_users_of_a_group_push_in_turn(self):
+        (self.scratch / "shared").mkdir()
+        repo = self.scratch / "shared" / "repo"
+        alice, bob = self.member(54001, 0o077), self.member(54002, 0o022)
+        mallory = self.member(54003, 0o022, groups=(54003,))
+        repo.mkdir()
+        os.chown(repo, 0, self.GROUP)
+        repo.chmod(0o2770)
+        steps = self.steps(4)
+        ids = [self.run_ok("push", step, repo, "--step", i, "--tag", f"v{i}", **(alice, bob)[i % 2]).strip()
+               for i, step in enumerate(steps)]
+        self.assert_modes(repo, 0o660, 0o2770, mask=0o7770)
+        for folder, _, files in os.walk(repo):
+            for name in files:
+                self.assertEqual(os.stat(os.path.join(folder, name)).st_gid, self.GROUP)
+        for i, user in ((3, alice), (2, bob), (0, bob), (1, alice)):
+            out = self.scratch / f"state-{54001 if user is alice else 54002}" / "out"
+            self.run_ok("pull", f"{repo}@{ids[i]}", out, **user)
+            self.assert_same_tree(out, steps[i])
+        self.run_ok("verify", f"{repo}@main", **bob)
+        self.run_fails(3, "push", steps[0], repo, says="Permission denied", **mallory)
+
+
 if __name__ == "__main__":
     testing.main()
