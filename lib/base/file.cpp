@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -160,6 +162,21 @@ void OutputFile::reserve(std::uint64_t size_bytes) {
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) throw system_error(errno, path_.string(), "reserve space");
   if (::ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0)
     throw system_error(errno, path_.string(), "set size");
+}
+
+bool OutputFile::clone(const File& file) {
+  struct stat status {};
+  return ::ioctl(fd_.get(), FICLONE, file.fd_.get()) == 0 && ::fstat(fd_.get(), &status) == 0 &&
+         static_cast<std::uint64_t>(status.st_size) == file.size_bytes();
+}
+
+std::uint64_t OutputFile::copy_range(const File& file, std::uint64_t offset, std::uint64_t size_bytes) {
+  auto from = static_cast<off64_t>(offset);
+  auto to = from;
+  const ssize_t copied =
+      uninterrupted([&] { return ::copy_file_range(file.fd_.get(), &from, fd_.get(), &to, size_bytes, 0); });
+  if (copied < 0 && (errno == ENOSPC || errno == EDQUOT)) throw system_error(errno, path_.string(), "write");
+  return copied < 0 ? 0 : static_cast<std::uint64_t>(copied);
 }
 
 void OutputFile::set_executable() {

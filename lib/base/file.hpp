@@ -60,6 +60,7 @@ class File final : public ByteReader {
   void check_unchanged() const override;
 
  private:
+  friend class OutputFile;
   File(Fd fd, std::string name, FileStamp stamp) : fd_(std::move(fd)), name_(std::move(name)), stamp_(stamp) {}
   Fd fd_;
   std::string name_;
@@ -92,6 +93,12 @@ class OutputFile {
   std::uint64_t appended_bytes() const { return appended_; }
   /// Sets the size, so that write_at may fill it in any order; reports a full disk early where it can.
   void reserve(std::uint64_t size_bytes);
+  /// Shares all bytes of `file` with it, which takes neither time nor room; whether the file system can do that.
+  /// Nothing must have been written yet.
+  bool clone(const File& file);
+  /// Has the kernel copy up to so many bytes of `file` from `offset` to the same place; returns how many, 0 when it
+  /// cannot. Some file systems say that they did and did not: look at what arrived.
+  std::uint64_t copy_range(const File& file, std::uint64_t offset, std::uint64_t size_bytes);
   void set_executable();
   /// Gives it permissions that the umask would have taken.
   void add_permissions(std::filesystem::perms added);

@@ -9,18 +9,20 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <thread>
 
 namespace wdelta {
 
 FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, const Execution& execution)
-    : fd_(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
+    : path_(path), fd_(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
   if (!fd_) throw system_error(errno, path.string(), "open lock");
   for (bool noted = false; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
       execution.progress->note(
           fmt::format("{}: this file system has no locks: two at once here would disturb each other", path.string()));
+      held_ = false;
       return;
     }
     if (!noted) execution.progress->note(waiting);
@@ -28,6 +30,13 @@ FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, 
     execution.check_stop();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+bool FileLock::is_in_place() const {
+  struct stat locked {};
+  struct stat there {};
+  return ::fstat(fd_.get(), &locked) == 0 && ::stat(path_.c_str(), &there) == 0 && locked.st_ino == there.st_ino &&
+         locked.st_dev == there.st_dev;
 }
 
 }  // namespace wdelta

@@ -16,8 +16,16 @@ class FileLock {
   /// a file system without locks it notes that and goes on without.
   FileLock(const std::filesystem::path& path, std::string_view waiting, const Execution& execution);
 
+  /// Whether there is a lock at all.
+  bool is_held() const { return held_; }
+  /// Whether the path still names the file that is locked. It does not when whoever had the lock before moved or
+  /// removed the directory that the file is in; then the lock is worth nothing.
+  bool is_in_place() const;
+
  private:
+  std::filesystem::path path_;
   Fd fd_;
+  bool held_ = true;
 };
 
 }  // namespace wdelta

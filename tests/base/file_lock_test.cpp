@@ -61,4 +61,25 @@ TEST_CASE("whoever waits for a lock says so once, and stops when told to") {
         }).has_value());
 }
 
+TEST_CASE("a lock knows when its file was moved away, removed or replaced") {
+  namespace fs = std::filesystem;
+  const testing::SilentExecution execution;
+  ScratchDirectory scratch;
+  fs::create_directory(scratch / "d");
+  const FileLock lock(scratch / "d/lock", "waiting", execution);
+  CHECK(lock.is_held());
+  CHECK(lock.is_in_place());
+  fs::rename(scratch / "d", scratch / "moved");
+  CHECK_FALSE(lock.is_in_place());
+  fs::create_directory(scratch / "d");
+  CHECK_FALSE(lock.is_in_place());
+  const FileLock other(scratch / "d/lock", "waiting", execution);
+  CHECK_FALSE(lock.is_in_place());
+  CHECK(other.is_in_place());
+  fs::remove_all(scratch / "d");
+  fs::rename(scratch / "moved", scratch / "d");
+  CHECK(lock.is_in_place());
+  CHECK_FALSE(other.is_in_place());
+}
+
 }  // namespace wdelta

@@ -29,9 +29,9 @@ struct Named {
   int number;
 };
 constexpr Named k_faults[] = {
-    {"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EINTR", EINTR},           {"EINVAL", EINVAL}, {"EIO", EIO},
-    {"ENOLCK", ENOLCK}, {"ENOSPC", ENOSPC}, {"ENOSYS", ENOSYS},         {"EPERM", EPERM},   {"ESTALE", ESTALE},
-    {"EXDEV", EXDEV},   {"SHORT", k_short}, {"EOPNOTSUPP", EOPNOTSUPP}, {"ZERO", k_zero},
+    {"EACCES", EACCES}, {"EBUSY", EBUSY},   {"EDQUOT", EDQUOT}, {"EINTR", EINTR},           {"EINVAL", EINVAL},
+    {"EIO", EIO},       {"ENOLCK", ENOLCK}, {"ENOSPC", ENOSPC}, {"ENOSYS", ENOSYS},         {"EPERM", EPERM},
+    {"ESTALE", ESTALE}, {"EXDEV", EXDEV},   {"SHORT", k_short}, {"EOPNOTSUPP", EOPNOTSUPP}, {"ZERO", k_zero},
 };
 
 bool is_below(std::string_view path) {
@@ -139,6 +139,12 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
   return next(from_directory, from, to_directory, to, flags);
 }
 
+int unlinkat(int directory, const char* name, int flags) noexcept {
+  static const auto next = real<int(int, const char*, int)>("unlinkat");
+  if (const int fault = fault_at("unlinkat", path_of(directory) + "/" + name)) return failed<int>(fault);
+  return next(directory, name, flags);
+}
+
 int fallocate(int fd, int mode, off_t offset, off_t size) {
   static const auto next = real<int(int, int, off_t, off_t)>("fallocate");
   if (const int fault = fault_at("fallocate", path_of(fd))) return failed<int>(fault);
@@ -159,7 +165,9 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   va_start(more, request);
   void* argument = va_arg(more, void*);
   va_end(more);
-  if (const int fault = fault_at("ioctl", path_of(fd))) return failed<int>(fault);
+  const int fault = fault_at("ioctl", path_of(fd));
+  if (fault > 0) return failed<int>(fault);
+  if (fault == k_zero) return 0;
   return next(fd, request, argument);
 }
 
