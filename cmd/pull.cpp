@@ -18,6 +18,7 @@ struct PullArguments {
   std::string location;
   std::string directory;
   bool force = false;
+  bool swap = false;
 };
 
 int run_pull(const PullArguments& arguments, Context& context) {
@@ -26,9 +27,10 @@ int run_pull(const PullArguments& arguments, Context& context) {
     throw Error(Fault::usage, arguments.directory, "is a repository, or a delta",
                 "name a directory for the checkpoint");
   }
-  const PullReport report =
-      pull(*opened.repository, opened.commit, arguments.directory,
-           arguments.force ? LocalChanges::discard : LocalChanges::refuse, context.engine(), context.execution());
+  const auto pull_as_asked = arguments.swap ? pull_swap : pull;
+  const PullReport report = pull_as_asked(*opened.repository, opened.commit, arguments.directory,
+                                          arguments.force ? LocalChanges::discard : LocalChanges::refuse,
+                                          context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
     fmt::print("{}\n", Json({{"commit", opened.commit.id.hex()},
@@ -59,6 +61,7 @@ void add_pull(CLI::App& app, Context& context) {
       ->check(not_empty);
   app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")->required();
   app.add_flag("-f,--force", arguments->force, "Replace files that were changed locally");
+  app.add_flag("--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_pull(*arguments, context); }; });
 }

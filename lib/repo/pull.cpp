@@ -2,34 +2,16 @@
 #include "repo/pull.hpp"
 
 #include "base/error.hpp"
-#include "base/file_lock.hpp"
-#include "base/path.hpp"
 #include "base/space.hpp"
-#include "repo/pull_plan.hpp"
+#include "repo/pull_site.hpp"
+#include "repo/pull_start.hpp"
 #include "repo/pull_writer.hpp"
-
-#include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace wdelta {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
-  std::vector<std::string> names = local.changed;
-  names.insert(names.end(), local.loaded_strays.begin(), local.loaded_strays.end());
-  if (names.empty()) return;
-  constexpr std::size_t k_named = 10;
-  const std::string more = names.size() > k_named ? fmt::format(" and {} more", names.size() - k_named) : "";
-  names.resize(std::min(names.size(), k_named));
-  throw Error(
-      Fault::local, directory.string(),
-      fmt::format("holds files that were changed locally or are not of any commit: {}{}", fmt::join(names, ", "), more),
-      "--force replaces or removes them");
-}
 
 // Nothing is written through a symlink: every directory on the way must be a real one.
 fs::path real_place(const fs::path& directory, const std::string& place) {
@@ -56,22 +38,6 @@ void remove_place(const fs::path& directory, const std::string& place) {
   for (fs::path parent = fs::path(place).parent_path(); !parent.empty(); parent = parent.parent_path()) {
     if (!fs::remove(directory / parent, not_empty)) return;
   }
-}
-
-// Removes temporary files that an OutputFile for `path` left when its process was killed.
-void remove_temporaries_of(const fs::path& path) {
-  const std::string prefix = "." + path.filename().string() + ".wdelta-";
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
-  }
-}
-
-// What a pull that was killed left beside the places that it was going to write, and beside its state.
-void remove_leftovers(const fs::path& directory, const PullState& state) {
-  remove_temporaries_of(pull_folder(directory) / "state.json");
-  for (const auto& [place, digest] : state.expected) remove_temporaries_of(directory / place);
 }
 
 // Entrances that are out of the way while weights change. Those that this pull moved go back when it ends before any
@@ -107,42 +73,21 @@ class Aside {
 // The state while a pull is at work: what was there and what will be, so that a run after a crash takes none of it for
 // a local change.
 PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
-  PullState state;
-  state.repository = is_utf8(repository.name()) ? repository.name() : "";  // only said for people
+  PullState state = state_of(repository);
   for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
   for (const ManifestFile& file : manifest.files) state.expected[file.identity.path] = file.identity.digest;
   return state;
-}
-
-PullState load_state(const fs::path& directory, LocalChanges local_changes) try {
-  return load_pull_state(directory);
-} catch (const Error& error) {
-  if (local_changes == LocalChanges::discard) return {};
-  throw Error(error.fault(), error.object(), error.what(), "--force goes on without it and looks at every file");
 }
 
 }  // namespace
 
 PullReport pull(const Repository& repository, const Commit& commit, const fs::path& directory,
                 LocalChanges local_changes, const Engine& engine, const Execution& execution) {
-  if (fs::exists(directory) && !fs::is_directory(directory)) {
-    throw Error(Fault::local, directory.string(), "is not a directory");
-  }
-  if (fs::is_symlink(fs::symlink_status(pull_folder(directory)))) {
-    throw Error(Fault::local, pull_folder(directory).string(), "is a symlink: nothing is written through it");
-  }
+  require_pullable(directory);
   const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
-  make_directories(pull_folder(directory));
-  const FileLock lock(pull_folder(directory) / "lock", "waiting for another pull into this directory", execution);
-  const PullState before = load_state(directory, local_changes);
-  remove_leftovers(directory, before);
-
+  const PullSite site(directory, PullWay::in_place, execution);
+  const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
   const Manifest& manifest = commit.manifest;
-  execution.progress->begin("looking at local files", 0);
-  const LocalFiles local = survey(directory, before, manifest, recipes, execution);
-  if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, local);
-
-  const PullPlan plan = plan_pull(manifest, local);
   require_space_at(directory, peak_bytes(plan, directory));
   PullWriter writer(repository, commit, local, engine, execution);
   PullReport report;
@@ -158,7 +103,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     }
   }
   PullState state = state_at_work(repository, manifest, local);
-  if (report.written_files + report.removed_files > 0) save_pull_state(directory, state);
+  if (plan.changes_anything()) save_pull_state(directory, state);
 
   Aside aside(directory);
   if (plan.weights_change) {

@@ -28,7 +28,13 @@ struct PullReport {
 /// rebuilt beside their place, from local files where a delta applies to one, checked, and renamed into it. Index and
 /// config files are set aside first and come back last, so that no loader starts on a mixture; a run that was killed is
 /// finished by the next. Throws local, naming them, when files were changed locally. Never writes to the repository.
+/// pull_swap() does the same for whoever must never see a mixture: all of it is built in a hidden directory beside,
+/// with copies of the files that are right, and takes the directory's name in one step. What the directory holds
+/// besides goes along. A run that was killed leaves it as it was; the next one, of either kind, removes what is left
+/// beside it.
 PullReport pull(const Repository& repository, const Commit& commit, const std::filesystem::path& directory,
                 LocalChanges local_changes, const Engine& engine, const Execution& execution);
+PullReport pull_swap(const Repository& repository, const Commit& commit, const std::filesystem::path& directory,
+                     LocalChanges local_changes, const Engine& engine, const Execution& execution);
 
 }  // namespace wdelta

@@ -3,6 +3,8 @@
 
 #include "base/blake3.hpp"
 #include "base/error.hpp"
+#include "base/kernel_copy.hpp"
+#include "base/reader_digest.hpp"
 #include "repo/version_finder.hpp"
 
 #include <fmt/format.h>
@@ -44,6 +46,26 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
   } else {
     write_bytes(file, output);
   }
+  return commit(file, output, path);
+}
+
+FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path& held,
+                           const std::filesystem::path& path) {
+  const Digest& digest = file.identity.digest;
+  {
+    OutputFile output(path);
+    const File from = File::open(held);
+    // Should the kernel have copied wrongly, then once more by hand.
+    if (kernel_copy(from, output, *execution_) == digest || copy_and_digest(from, output, *execution_) == digest) {
+      return commit(file, output, path);
+    }
+  }
+  execution_->progress->note(fmt::format("{}: was changed since it was looked at", held.string()));
+  expect(file);
+  return write(file, path);
+}
+
+FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path) {
   if (file.executable) output.set_executable();
   output.commit(Overwrite::yes, Durability::synced);
   return stamp_of(path).value();

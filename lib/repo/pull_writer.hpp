@@ -26,6 +26,8 @@ class PullWriter {
   std::uint64_t cost(const ManifestFile& file) const;
   /// Writes it to `path`, checked and whole; returns its stamp there.
   FileStamp write(const ManifestFile& file, const std::filesystem::path& path);
+  /// The same, by a copy of `held`, which should have its bytes; where they turn out to be others, it is fetched.
+  FileStamp copy(const ManifestFile& file, const std::filesystem::path& held, const std::filesystem::path& path);
 
  private:
   struct AtHand {
@@ -33,6 +35,7 @@ class PullWriter {
     std::size_t uses = 0;                    // by files still to be written
     std::shared_ptr<const ByteReader> open;  // while it is needed again after the file now being written
   };
+  static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path);
   void write_bytes(const ManifestFile& file, OutputFile& output);
 
   const Repository* repository_;

@@ -20,8 +20,8 @@ class FileSystemCase(testing.Case):
         """Pushes a few commits to a repository in `place`, and pulls them there, forwards and back."""
         steps, repo, out = self.steps(), place / "repo", place / "out"
         ids = [self.run_ok("push", step, repo, "--step", i, **more).strip() for i, step in enumerate(steps)]
-        for i in (0, 2, 1):
-            self.run_ok("pull", f"{repo}@{ids[i]}", out, **more)
+        for i, options in ((0, []), (2, []), (1, []), (2, ["--swap"]), (0, ["--swap"]), (1, [])):
+            self.run_ok("pull", *options, f"{repo}@{ids[i]}", out, **more)
             self.assert_same_tree(out, steps[i])
             self.run_ok("verify", out, f"{repo}@{ids[i]}", **more)
         self.run_ok("verify", repo, **more)
@@ -90,6 +90,16 @@ class PoorFileSystemTest(FileSystemCase):
     def test_short_reads_and_writes(self):
         self.main_job(self.poor, **self.faults("pread=SHORT", "pwrite=SHORT", "copy_file_range=SHORT"))
 
+    def test_no_exchange_of_names(self):
+        for error in ("EINVAL", "ENOSYS"):
+            self.main_job(self.poor / error, **self.faults(f"renameat2={error}"))
+            shutil.rmtree(self.scratch / "run")
+
+    def test_all_habits_of_nfs_at_once(self):
+        self.main_job(self.poor, **self.faults("flock=ENOLCK", "fsync_directory=EINVAL", "renameat2=EINVAL",
+                                               "ioctl=EOPNOTSUPP", "copy_file_range=EOPNOTSUPP",
+                                               "fallocate=EOPNOTSUPP", "pread=SHORT", "fsync=EINTR", "open=EINTR"))
+
     def test_no_reservation_and_no_copies_by_the_kernel(self):
         self.main_job(self.poor, **self.faults("fallocate=EOPNOTSUPP", "ioctl=EOPNOTSUPP",
                                                "copy_file_range=EOPNOTSUPP"))
@@ -112,8 +122,8 @@ class PoorFileSystemTest(FileSystemCase):
             self.run_fails(9, "push", steps[0], place / "repo", says="hard links", **poor)
             repo = self.scratch / f"repo-{error}"  # elsewhere
             ids = [self.run_ok("push", step, repo, **poor).strip() for step in steps]
-            for i in (0, 1, 0):
-                self.run_ok("pull", f"{repo}@{ids[i]}", place / "out", **poor)
+            for i, options in ((0, []), (1, []), (0, ["--swap"])):
+                self.run_ok("pull", *options, f"{repo}@{ids[i]}", place / "out", **poor)
                 self.assert_same_tree(place / "out", steps[i])
             self.diff_and_apply(place, steps, **poor)
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/pull_start.hpp"
+
+#include "base/error.hpp"
+#include "base/path.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
+  std::vector<std::string> names = local.changed;
+  names.insert(names.end(), local.loaded_strays.begin(), local.loaded_strays.end());
+  if (names.empty()) return;
+  constexpr std::size_t k_named = 10;
+  const std::string more = names.size() > k_named ? fmt::format(" and {} more", names.size() - k_named) : "";
+  names.resize(std::min(names.size(), k_named));
+  throw Error(
+      Fault::local, directory.string(),
+      fmt::format("holds files that were changed locally or are not of any commit: {}{}", fmt::join(names, ", "), more),
+      "--force replaces or removes them");
+}
+
+// Removes temporary files that an OutputFile for `path` left when its process was killed.
+void remove_temporaries_of(const fs::path& path) {
+  const std::string prefix = "." + path.filename().string() + ".wdelta-";
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
+  }
+}
+
+// What a pull that was killed left beside the places that it was going to write, and beside its state.
+void remove_leftovers(const fs::path& directory, const PullState& state) {
+  remove_temporaries_of(pull_folder(directory) / "state.json");
+  for (const auto& [place, digest] : state.expected) remove_temporaries_of(directory / place);
+}
+
+PullState load_state(const fs::path& directory, LocalChanges local_changes) try {
+  return load_pull_state(directory);
+} catch (const Error& error) {
+  if (local_changes == LocalChanges::discard) return {};
+  throw Error(error.fault(), error.object(), error.what(), "--force goes on without it and looks at every file");
+}
+
+}  // namespace
+
+void require_pullable(const fs::path& directory) {
+  if (fs::exists(directory) && !fs::is_directory(directory)) {
+    throw Error(Fault::local, directory.string(), "is not a directory");
+  }
+  if (fs::is_symlink(fs::symlink_status(pull_folder(directory)))) {
+    throw Error(Fault::local, pull_folder(directory).string(), "is a symlink: nothing is written through it");
+  }
+}
+
+PullStart start_pull(const fs::path& directory, const Commit& commit, const RecipeGraph& recipes,
+                     LocalChanges local_changes, const Execution& execution) {
+  PullStart start;
+  start.before = load_state(directory, local_changes);
+  remove_leftovers(directory, start.before);
+  execution.progress->begin("looking at local files", 0);
+  start.local = survey(directory, start.before, commit.manifest, recipes, execution);
+  if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, start.local);
+  start.plan = plan_pull(commit.manifest, start.local);
+  return start;
+}
+
+PullState state_of(const Repository& repository) {
+  PullState state;
+  state.repository = is_utf8(repository.name()) ? repository.name() : "";  // only said for people
+  return state;
+}
+
+}  // namespace wdelta

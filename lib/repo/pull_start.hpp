@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "repo/pull.hpp"
+#include "repo/pull_plan.hpp"
+#include "repo/pull_state.hpp"
+
+namespace wdelta {
+
+/// What both ways of pulling begin with, once the directory is theirs.
+struct PullStart {
+  PullState before;
+  LocalFiles local;
+  PullPlan plan;
+};
+
+/// Throws local for something that no pull writes into: a file, or a directory whose state is behind a symlink.
+void require_pullable(const std::filesystem::path& directory);
+
+/// Removes what a killed pull left in `directory`, looks at every file in it, and says what is to be done. Throws
+/// local, naming them, when files were changed locally and are not to be discarded. `commit` must outlive what it
+/// returns.
+PullStart start_pull(const std::filesystem::path& directory, const Commit& commit, const RecipeGraph& recipes,
+                     LocalChanges local_changes, const Execution& execution);
+
+/// The state of a directory while and after `commit` comes to be in it; files are still to be filled in.
+PullState state_of(const Repository& repository);
+
+}  // namespace wdelta

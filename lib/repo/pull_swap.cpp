@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+#include "base/space.hpp"
+#include "repo/pull.hpp"
+#include "repo/pull_site.hpp"
+#include "repo/pull_start.hpp"
+#include "repo/pull_writer.hpp"
+#include "repo/stray_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_right(const LocalFiles& local, const ManifestFile& file) {
+  const auto held = local.held.find(file.identity.path);
+  return held != local.held.end() && held->second.digest == file.identity.digest;
+}
+
+// Places that the commit or a pull answers for: no strays.
+std::set<std::string> known_places(const Manifest& manifest, const PullStart& start) {
+  std::set<std::string> known;
+  for (const ManifestFile& file : manifest.files) known.insert(file.identity.path);
+  for (const auto& [place, held] : start.local.held) known.insert(place);
+  known.insert(start.plan.removed.begin(), start.plan.removed.end());
+  known.insert(start.plan.in_the_way.begin(), start.plan.in_the_way.end());
+  return known;
+}
+
+// Taking strays along would find out too, but only after all the work.
+void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
+  const auto lies_in = [](const std::string& inner, const std::string& outer) {
+    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+  };
+  for (const std::string& stray : strays) {
+    for (const ManifestFile& file : manifest.files) {
+      if (!lies_in(stray, file.identity.path) && !lies_in(file.identity.path, stray)) continue;
+      throw Error(Fault::local, (directory / stray).string(), fmt::format("is in the way of {}", file.identity.path),
+                  "move it away");
+    }
+  }
+}
+
+// Whether the files that are right can be had without room of their own.
+bool can_clone(const fs::path& from, const fs::path& beside) try {
+  return OutputFile(beside / "clone").clone(File::open(from));
+} catch (const Error&) {
+  return false;
+}
+
+std::uint64_t needed_bytes(const Manifest& manifest, const LocalFiles& local, const PullSite& site) {
+  std::uint64_t fresh = 0;
+  std::uint64_t copied = 0;
+  fs::path largest;
+  std::uint64_t largest_bytes = 0;
+  for (const ManifestFile& file : manifest.files) {
+    (is_right(local, file) ? copied : fresh) += file.identity.size_bytes;
+    if (!is_right(local, file) || file.identity.size_bytes <= largest_bytes) continue;
+    largest = site.directory() / file.identity.path;
+    largest_bytes = file.identity.size_bytes;
+  }
+  return fresh + (copied > 0 && can_clone(largest, site.sibling()) ? 0 : copied);
+}
+
+void sync_tree(const fs::path& directory) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+    if (fs::is_directory(entry.symlink_status())) sync_directory(entry.path());
+  }
+  sync_directory(directory);
+}
+
+// What was made in the directory while it was being replaced. It has been replaced: from here on nothing is an error.
+void take_late_strays_along(const PullSite& site, const std::set<std::string>& known, const Execution& execution) try {
+  take_strays_along(site.sibling(), site.directory(), known, Taken::leave);
+} catch (const std::exception& error) {
+  execution.progress->note(fmt::format("{}: {}", site.directory().string(), error.what()));
+}
+
+}  // namespace
+
+// Killed at any point before exchange(), the directory is as it was, and what lies beside it is removed by the next
+// pull; strays in there are links or copies, so that none is lost. Killed behind it, the directory is the commit.
+PullReport pull_swap(const Repository& repository, const Commit& commit, const fs::path& directory,
+                     LocalChanges local_changes, const Engine& engine, const Execution& execution) {
+  require_pullable(directory);
+  const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
+  PullSite site(directory, PullWay::swap, execution);
+  const bool replaces = site.is_there();
+  PullStart start;
+  if (replaces) start = start_pull(site.directory(), commit, recipes, local_changes, execution);
+  const Manifest& manifest = commit.manifest;
+  const LocalFiles& local = start.local;
+  if (!replaces) start.plan = plan_pull(manifest, local);
+  refuse_in_the_way(site.directory(), local.strays, manifest);
+
+  PullWriter writer(repository, commit, local, engine, execution);
+  PullReport report;
+  report.strays = local.strays;
+  report.removed_files = start.plan.removed.size() + start.plan.in_the_way.size();
+  std::uint64_t total_bytes = 0;
+  for (const ManifestFile& file : manifest.files) {
+    total_bytes += file.identity.size_bytes;
+    if (is_right(local, file)) {
+      ++report.kept_files;
+      continue;
+    }
+    writer.expect(file);
+    ++report.written_files;
+    report.written_bytes += file.identity.size_bytes;
+    report.fetched_bytes += writer.cost(file);
+  }
+  PullState state = state_of(repository);
+  state.commit = commit.id;
+  if (replaces && !start.plan.changes_anything()) {
+    for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
+    save_pull_state(site.directory(), state);
+    return report;
+  }
+
+  require_space_at(site.directory(), needed_bytes(manifest, local, site));
+  execution.progress->begin("pulling", total_bytes);
+  for (const ManifestFile& file : manifest.files) {
+    const std::string& place = file.identity.path;
+    const fs::path path = site.sibling() / place;
+    make_directories(path.parent_path());
+    state.files[place] = {file.identity.digest, is_right(local, file)
+                                                    ? writer.copy(file, site.directory() / place, path)
+                                                    : writer.write(file, path)};
+  }
+  const std::set<std::string> known = known_places(manifest, start);
+  if (replaces) take_strays_along(site.directory(), site.sibling(), known, Taken::refuse);
+  save_pull_state(site.sibling(), state);  // says that it is complete
+  sync_tree(site.sibling());
+  execution.check_stop();
+  site.exchange();
+  if (replaces) take_late_strays_along(site, known, execution);
+  return report;
+}
+
+}  // namespace wdelta
