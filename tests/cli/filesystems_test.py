@@ -163,6 +163,164 @@ class PoorFileSystemTest(FileSystemCase):
         self.run_ok("verify", mine, repo)
 
 
+class MountedTest(FileSystemCase):
+    """Real file systems, small, made for the test."""
+
+    def mounted(self, kind, source, options):
+        """Mounts a file system, for this test only."""
+        if not shutil.which("mount"):
+            self.skipTest("mount is not installed")
+        disk = self.scratch / "disk"
+        disk.mkdir()
+        done = subprocess.run(["mount", "-t", kind, "-o", options, source, disk], stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            self.skipTest(f"no {kind} can be mounted here: {done.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        return disk
+
+    def made(self, kind, size, *options):
+        """A new file system in a file, mounted."""
+        program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        if not program:
+            self.skipTest(f"mkfs.{kind} is not installed")
+        image = self.scratch / "image"
+        with open(image, "wb") as file:
+            file.truncate(size)
+        subprocess.run([program, *options, image], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self.mounted(kind, image, "loop")
+
+    def small_tmpfs(self, options):
+        return self.mounted("tmpfs", "wdelta-test", options)
+
+    def test_tmpfs(self):
+        self.main_job(self.small_tmpfs("size=64m"))
+
+    def test_ext4(self):
+        self.main_job(self.made("ext4", 64 << 20, "-q", "-F"))
+
+    def test_ext4_with_small_blocks_and_no_extents(self):
+        disk = self.made("ext4", 64 << 20, "-q", "-F", "-b", "1024", "-O", "^extent,^64bit,^metadata_csum",
+                         "-E", "lazy_itable_init=0")
+        self.main_job(disk)
+
+    def test_ext3_whose_clock_ticks_in_seconds(self):
+        """Inodes of 128 bytes have no room for parts of a second."""
+        disk = self.made("ext4", 64 << 20, "-q", "-F", "-I", "128")
+        (disk / "file").touch()
+        self.assertEqual((disk / "file").stat().st_mtime_ns % 10**9, 0)
+        self.main_job(disk)
+        repo, out = disk / "repo", disk / "out"
+        for options in ([], ["--swap"]):
+            shard = sorted(out.glob("*.safetensors"))[0]
+            stat = shard.stat()
+            with open(shard, "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"?")
+            os.utime(shard, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            self.run_fails(3, "pull", *options, repo, out, says=shard.name)
+            self.run_ok("pull", *options, "--force", repo, out)
+            self.run_ok("verify", out, repo)
+
+    def shares_bytes(self, disk):
+        """The main job where files can share their bytes: a swap needs room for what is new only."""
+        self.main_job(disk)
+        steps, repo, out = self.make_run("large", "--size", "48M", "--shards", 4, "--steps", 1), disk / "r", disk / "o"
+        self.run_ok("push", steps[0], self.scratch / "elsewhere")
+        self.run_ok("pull", self.scratch / "elsewhere", out)
+        (steps[0] / "config.json").write_text("{}")
+        self.run_ok("push", steps[0], self.scratch / "elsewhere", "--step", 2)
+        before = os.statvfs(disk).f_bfree * os.statvfs(disk).f_frsize
+        holder = [open(path, "rb") for path in out.glob("*.safetensors")]  # so that the old bytes stay
+        self.run_ok("pull", "--swap", self.scratch / "elsewhere", out)
+        after = os.statvfs(disk).f_bfree * os.statvfs(disk).f_frsize
+        for file in holder:
+            file.close()
+        self.assert_same_tree(out, steps[0])
+        self.assertLess(before - after, 24 << 20)
+        self.assertFalse(repo.exists())
+
+    def test_xfs(self):
+        self.shares_bytes(self.made("xfs", 400 << 20, "-q", "-m", "reflink=1"))
+
+    def test_btrfs(self):
+        self.shares_bytes(self.made("btrfs", 400 << 20, "-q"))
+
+    def test_fat(self):
+        """No hard links, no modes, one case: no place for a repository, but for all else."""
+        disk = self.made("vfat", 64 << 20)
+        steps, repo, out = self.steps(), self.scratch / "repo", disk / "out"
+        self.run_fails(9, "push", steps[0], disk / "repo", says="hard links")
+        ids = [self.run_ok("push", step, repo, "--step", i).strip() for i, step in enumerate(steps)]
+        for i, options in ((0, []), (2, ["--swap"]), (1, []), (0, ["--swap"])):
+            self.run_ok("pull", *options, f"{repo}@{ids[i]}", out)
+            for path in steps[i].iterdir():
+                self.assert_same_file(out / path.name, path)
+
+    def runs_full(self, disk, more_room):
+        """Pushes and pulls until nothing fits, then goes on with more room."""
+        steps = self.make_run("run", "--size", "2M", "--shards", 2, "--steps", 8)
+        repo, out, ids, told = disk / "repo", disk / "out", [], None
+        for i, step in enumerate(steps):
+            (step / "noise").write_bytes(self.random.randbytes(3 << 19))
+            for j in range(4):
+                (step / f"part-{j}").mkdir()
+                (step / f"part-{j}" / "config.json").write_text(f"{i} {j}")
+            done = self.run_any("push", step, repo, "--step", i)
+            if done.code == 0:
+                ids.append(done.out.strip())
+                continue
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assert_one_line_error(done)
+            self.assertRegex(done.err, "No space left|are missing")
+            told = done
+            break
+        self.assertIsNotNone(told, "it never ran full")
+        self.assertTrue(ids, self.told(told))
+        self.assert_no_leftovers(disk)
+        self.run_ok("verify", repo)
+        self.run_ok("verify", f"{repo}@main")
+        self.run_ok("pull", repo, self.scratch / "elsewhere")
+        self.assert_same_tree(self.scratch / "elsewhere", steps[len(ids) - 1])
+        for options in ([], ["--swap"]):
+            done = self.run_any("pull", *options, repo, out)
+            if done.code == 0:  # there was room left for one
+                self.assert_same_tree(out, steps[len(ids) - 1])
+                continue
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assert_one_line_error(done)
+            self.assertRegex(done.err, "No space left|are missing")
+            self.assertFalse((out / "config.json").exists())
+            self.assert_no_leftovers(disk)
+        more_room()
+        for i, options in ((0, []), (len(ids) - 1, ["--swap"])):
+            self.run_ok("pull", *options, f"{repo}@{ids[i]}", out)
+            self.assert_same_tree(out, steps[i])
+        self.run_ok("push", steps[len(ids)], repo, "--step", len(ids))
+        self.run_ok("verify", f"{repo}@main")
+        self.run_ok("verify", steps[len(ids)], repo)
+
+    def test_tmpfs_that_runs_full(self):
+        disk = self.small_tmpfs("size=7m")
+        self.runs_full(disk, lambda: subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True))
+
+    def test_tmpfs_that_runs_out_of_files(self):
+        disk = self.small_tmpfs("size=64m,nr_inodes=45")
+        self.runs_full(disk, lambda: subprocess.run(["mount", "-o", "remount,nr_inodes=1000", disk], check=True))
+
+    def test_ext4_that_runs_full(self):
+        disk = self.made("ext4", 24 << 20, "-q", "-F", "-O", "^has_journal")
+        (disk / "filler").write_bytes(bytes(12 << 20))
+        self.runs_full(disk, (disk / "filler").unlink)
+
+    def test_ext4_that_runs_out_of_files(self):
+        disk = self.made("ext4", 64 << 20, "-q", "-F", "-N", "128")
+        fillers = []
+        while os.statvfs(disk).f_ffree > 45:
+            fillers.append(disk / f"filler-{len(fillers)}")
+            fillers[-1].touch()
+        self.runs_full(disk, lambda: [filler.unlink() for filler in fillers])
+
+
 class GroupTest(FileSystemCase):
     """Repositories that a group writes to, and others."""
 
