@@ -2,6 +2,7 @@
 #include "base/file.hpp"
 
 #include "base/error.hpp"
+#include "base/leftovers.hpp"
 #include "base/moment.hpp"
 #include "base/system_call.hpp"
 
@@ -114,7 +115,7 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
     fd_ = Fd(uninterrupted([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
-    return static_cast<bool>(fd_);
+    return fd_ && claim_temporary(fd_.get());
   });
 }
 
@@ -236,8 +237,12 @@ OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(p
                 "name a directory that does not exist");
   }
   while (path_.has_relative_path() && !path_.has_filename()) path_ = path_.parent_path();  // DIR/ means DIR
-  temporary_ =
-      make_beside(path_, [](const std::filesystem::path& temporary) { return ::mkdir(temporary.c_str(), 0777) == 0; });
+  remove_leftovers_of(path_);
+  temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
+    if (::mkdir(temporary.c_str(), 0777) != 0) return false;
+    claim_ = Fd(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return !claim_ || claim_temporary(claim_.get());
+  });
 }
 
 OutputDirectory::~OutputDirectory() {

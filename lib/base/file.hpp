@@ -119,7 +119,7 @@ class OutputFile {
 /// A directory that appears under its name only by commit(), with all that was put into it.
 class OutputDirectory {
  public:
-  /// Throws local when `path` exists and is not an empty directory.
+  /// Throws local when `path` exists and is not an empty directory. Removes what killed programs left of it.
   explicit OutputDirectory(std::filesystem::path path);
   OutputDirectory(const OutputDirectory&) = delete;
   ~OutputDirectory();
@@ -131,6 +131,7 @@ class OutputDirectory {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  Fd claim_;
 };
 
 /// Writes a small file whole or not at all.

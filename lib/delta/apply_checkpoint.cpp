@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/apply_checkpoint.hpp"
 
+#include "base/leftovers.hpp"
 #include "base/space.hpp"
 #include "delta/delta_list.hpp"
 #include "delta/file_version.hpp"
@@ -85,6 +86,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& deltas, co
     made.push_back({delta_version(delta, bases, engine)});
   }
   const FileVersion& result = made.back().version;
+  remove_leftovers_of(output_path);
   require_space_at(output_path, result.identity.size_bytes);
   OutputFile output(output_path);
   execution.progress->begin("applying", result.identity.size_bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/diff_checkpoint.hpp"
 
+#include "base/leftovers.hpp"
 #include "base/reader_digest.hpp"
 #include "delta/base_files.hpp"
 #include "delta/file_version.hpp"
@@ -83,6 +84,7 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
     change.places.push_back(compare_bytes(base_file, file, execution));
     return change;
   }
+  if (output) remove_leftovers_of(*output);
   change.places.push_back(compare_tensors(base_files, base_file, file, output, choice, engine, execution));
   base_files.check_unchanged();
   if (output) change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/leftovers.hpp"
 #include "base/path.hpp"
 #include "repo/file_stamp.hpp"
 
@@ -43,6 +44,7 @@ void save_push_state(const fs::path& path, const PushState& state) {
   Json files = Json::object();
   for (const auto& [place, stamp] : state.stamps) files[place] = to_json(stamp);
   make_directories(path.parent_path());
+  remove_leftovers_of(path);
   write_file(path,
              seal({{"format", k_state_format},
                    {"version", 1},

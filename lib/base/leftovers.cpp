@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/leftovers.hpp"
+
+#include "base/file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+bool claim_temporary(int fd) {
+  // Without waiting: whoever has the lock is about to remove it.
+  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  struct stat status {};
+  if (locked && (::fstat(fd, &status) != 0 || status.st_nlink > 0)) return true;
+  errno = EEXIST;
+  return false;
+}
+
+namespace {
+
+bool is_abandoned(const Fd& fd) {
+  struct stat status {};
+  return fd && ::fstat(fd.get(), &status) == 0 && status.st_uid == ::geteuid() &&
+         ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+void remove_leftovers_of(const fs::path& path) noexcept try {
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  const std::string prefix = "." + path.filename().string().substr(0, 200) + ".wdelta-";
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() != prefix.size() + 6 || !name.starts_with(prefix)) continue;
+    const fs::file_type type = entry.symlink_status(error).type();
+    // A lock over NFS wants a file that is open for writing.
+    const int flags = type == fs::file_type::regular ? O_RDWR : O_RDONLY | O_DIRECTORY;
+    const Fd fd(::open(entry.path().c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (is_abandoned(fd)) fs::remove_all(entry.path(), error);
+  }
+} catch (...) {
+}
+
+}  // namespace wdelta
