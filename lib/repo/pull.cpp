@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/space.hpp"
+#include "repo/pull_places.hpp"
 #include "repo/pull_site.hpp"
 #include "repo/pull_start.hpp"
 #include "repo/pull_writer.hpp"
@@ -12,33 +13,6 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-
-// Nothing is written through a symlink: every directory on the way must be a real one.
-fs::path real_place(const fs::path& directory, const std::string& place) {
-  fs::path path = directory;
-  const fs::path relative(place);
-  for (const fs::path& part : relative.parent_path()) {
-    path /= part;
-    if (fs::is_symlink(fs::symlink_status(path))) {
-      throw Error(Fault::local, path.string(), "is a symlink in the way: nothing is written through it");
-    }
-  }
-  make_directories(path);
-  path /= relative.filename();
-  if (fs::is_directory(fs::symlink_status(path))) {
-    throw Error(Fault::local, path.string(), "is a directory, a file belongs there");
-  }
-  return path;
-}
-
-// Removes a file, and the directories that are empty without it.
-void remove_place(const fs::path& directory, const std::string& place) {
-  fs::remove(directory / place);
-  std::error_code not_empty;
-  for (fs::path parent = fs::path(place).parent_path(); !parent.empty(); parent = parent.parent_path()) {
-    if (!fs::remove(directory / parent, not_empty)) return;
-  }
-}
 
 // Entrances that are out of the way while weights change. Those that this pull moved go back when it ends before any
 // weights changed; what lies there from a pull that was killed does not, since it would let a loader into a mixture.

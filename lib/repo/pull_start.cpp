@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/path.hpp"
+#include "repo/pull_places.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,7 +41,14 @@ void remove_temporaries_of(const fs::path& path) {
 // What a pull that was killed left beside the places that it was going to write, and beside its state.
 void remove_leftovers(const fs::path& directory, const PullState& state) {
   remove_temporaries_of(pull_folder(directory) / "state.json");
-  for (const auto& [place, digest] : state.expected) remove_temporaries_of(directory / place);
+  if (state.expected.empty()) return;
+  for (const auto& [place, digest] : state.expected) {
+    if (!goes_through_symlink(directory, place)) remove_temporaries_of(directory / place);
+  }
+  for (const auto& [place, file] : state.files) {
+    const bool gone = !goes_through_symlink(directory, place) && !fs::exists(fs::symlink_status(directory / place));
+    if (gone) remove_empty_parents(directory, place);
+  }
 }
 
 PullState load_state(const fs::path& directory, LocalChanges local_changes) try {
