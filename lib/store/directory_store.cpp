@@ -40,12 +40,12 @@ fs::path DirectoryStore::path_of(const std::string& key) const {
 
 fs::path DirectoryStore::path_for_writing(const std::string& key) {
   fs::path path = path_of(key);
-  if (fs::exists(path.parent_path())) return path;
+  fs::path there = path.parent_path();
+  while (!fs::exists(there)) there = there.parent_path();
   make_folder(path.parent_path());
-  // The new directories' names must be as durable as what is put into them.
-  for (fs::path parent = path.parent_path(); parent != root_.parent_path() && parent.has_relative_path();
-       parent = parent.parent_path()) {
-    sync_directory(parent);
+  // The new directories' names must be as durable as what is put into them, the repository's own too.
+  for (fs::path made = path.parent_path(); made != there; made = made.parent_path()) {
+    sync_directory(made.parent_path());
   }
   return path;
 }
