@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of the binary under tests/kill_points: which calls change the file system, and what is there when the program
+ends at one of them or one of them fails."""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import testing
+
+ENTRANCES = ("config.json", "model.safetensors.index.json")
+
+
+class Point(NamedTuple):
+    number: int
+    call: str
+    path: str
+    other: str
+    error: int
+
+    @property
+    def writes(self):
+        """Whether it only fills a file that has no name of its own yet."""
+        return self.call in ("pwrite", "write", "fallocate", "ftruncate")
+
+    @property
+    def syncs(self):
+        return self.call in ("fsync", "fdatasync")
+
+    @property
+    def removes(self):
+        return self.call in ("unlink", "unlinkat", "rmdir", "remove")
+
+    def told(self, below):
+        """Call and paths without what is different in each run."""
+        paths = [self.path] if self.other == "-" else [self.path, self.other]
+        short = " -> ".join(os.path.relpath(path, below) for path in paths)
+        short = re.sub(r"\.wdelta-[0-9a-f]{6}", ".wdelta-*", short)
+        return f"{self.call} {re.sub(r'[0-9a-f]{32,64}', '#', short)}"
+
+
+def library():
+    return Path(testing.MAKE_RUN).parent / "kill-points.so"
+
+
+def environment(below, at=None, log=None):
+    more = {"LD_PRELOAD": str(library()), "KILL_POINTS_BELOW": os.path.realpath(below)}
+    if at is not None:
+        more["KILL_POINTS_AT"] = at
+    if log is not None:
+        more["KILL_POINTS_LOG"] = str(log)
+    return more
+
+
+def read_log(log):
+    points = []
+    for line in Path(log).read_text().splitlines():
+        number, call, path, other, error = line.split("\t")
+        points.append(Point(int(number), call, path, other, int(error)))
+    return sorted(points)
+
+
+def require(case):
+    """Skips the test where the binary cannot be run so."""
+    if not library().exists():
+        case.skipTest("kill-points.so is not built")
+    if testing.is_sanitized():
+        case.skipTest("a sanitizer cannot be preloaded after another library")
+    probe, log = case.write_weights("probe.safetensors", []), case.scratch / "probe.log"
+    case.run_ok("diff", probe, probe, "-o", case.scratch / "probe.delta", env=environment(case.scratch, log=log))
+    if not log.exists():
+        case.skipTest("this binary cannot be watched: it is linked statically")
+
+
+def error_for(point):
+    """How this call fails in real life: a full disk stays full, a broken one has a bad spot."""
+    if point.writes or point.call in ("open", "creat", "mkdir", "mkdirat", "symlink", "symlinkat"):
+        return f"from:{point.number}:{errno.ENOSPC}"
+    return f"fail:{point.number}:{errno.EIO}"
+
+
+def weights_of(tree):
+    return {path: what for path, what in tree.items() if path.endswith(".safetensors")}
+
+
+def mixture(found, trees):
+    """What a loader that starts now would be wrong about; None where it finds one commit or does not start."""
+    entrances = {path: what for path, what in found.items() if path in ENTRANCES}
+    if not entrances:
+        return None
+    for tree in trees:
+        if weights_of(found) == weights_of(tree) and all(tree.get(path) == what for path, what in entrances.items()):
+            return None
+    return f"{sorted(entrances)} beside {sorted(weights_of(found))} of no one commit"
