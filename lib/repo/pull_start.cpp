@@ -38,17 +38,18 @@ void remove_temporaries_of(const fs::path& path) {
   }
 }
 
-// What a pull that was killed left beside the places that it was going to write, and beside its state.
+// What a pull that was killed left beside the places that it was going to write, and beside its state; and directories
+// that it had emptied, or not filled yet.
 void remove_leftovers(const fs::path& directory, const PullState& state) {
   remove_temporaries_of(pull_folder(directory) / "state.json");
   if (state.expected.empty()) return;
-  for (const auto& [place, digest] : state.expected) {
-    if (!goes_through_symlink(directory, place)) remove_temporaries_of(directory / place);
-  }
-  for (const auto& [place, file] : state.files) {
-    const bool gone = !goes_through_symlink(directory, place) && !fs::exists(fs::symlink_status(directory / place));
-    if (gone) remove_empty_parents(directory, place);
-  }
+  const auto clean = [&](const std::string& place) {
+    if (goes_through_symlink(directory, place)) return;
+    remove_temporaries_of(directory / place);
+    if (!fs::exists(fs::symlink_status(directory / place))) remove_empty_parents(directory, place);
+  };
+  for (const auto& [place, digest] : state.expected) clean(place);
+  for (const auto& [place, file] : state.files) clean(place);
 }
 
 PullState load_state(const fs::path& directory, LocalChanges local_changes) try {
