@@ -7,10 +7,12 @@ PREFIX   ?= /usr/local
 DESTDIR  ?=
 SIZE     ?= 1G
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 120
+SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check bench memory asan tsan fuzz coverage install clean help
+.PHONY: all deps demo test check bench memory asan tsan fuzz soak coverage install clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -55,6 +57,9 @@ fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
 	@tests/setup.sh configure build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DWDELTA_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=address,undefined
 	@cmake --build build-fuzz -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
+
+soak: all ## pushes and pulls killed at random for SOAK_SECONDS (120); SEED=N repeats one
+	@SOAK_SECONDS=$(SOAK_SECONDS) SEED=$(SEED) python3 -B tests/soak.py $(BUILD)
 
 coverage: deps ## line coverage of the tests, in build-coverage/coverage.txt
 	@tests/setup.sh packages gcovr
