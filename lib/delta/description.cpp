@@ -106,7 +106,7 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
     description.opaque = dtype_named(*dtype);
     if (description.opaque == nullptr)
       throw Error(Fault::corrupt, object, fmt::format("__metadata__ \"opaque\": {:?} is no dtype", *dtype));
-    if (description.base.size() > 1 || !description.sources.empty())
+    if (description.base.size() > 1 || find_metadata(metadata, "sources") != nullptr)
       throw Error(Fault::corrupt, object, "is of an opaque file, which has one base file at most and no sources");
   }
   return description;

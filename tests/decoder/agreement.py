@@ -25,7 +25,7 @@ class Agreement(unittest.TestCase):
 
     def wdelta(self, *arguments):
         return subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True, errors="replace",
-                              check=False)
+                              check=False, env={**os.environ, "WDELTA_STATE_DIR": str(self.root / "state")})
 
     def succeeds(self, *arguments):
         done = self.wdelta(*arguments)

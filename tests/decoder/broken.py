@@ -35,7 +35,7 @@ def _still(coded, elements=10, dtype="BF16", index=None):
 
 
 def harmless():
-    """Bases, deltas and results that look odd and break no rule."""
+    """Bases, deltas and results that look odd and break no rule; a base is None where none is read."""
     made = []
     for coded in (encode_block(DENSE, bytes(20), bytes(20), 2, True), b"\x13" + bytes(20),
                   b"\2" + raw_frame(bytes(20))):
@@ -45,6 +45,9 @@ def harmless():
     made.append((base, make_delta([(NAME, base)], result, extra={"note": "unknown keys are ignored"}), result))
     made.append((base, make_delta([(NAME, base)], result, sources={"w": [0, "w"]}), result))
     made.append((base, make_delta([(NAME, base)], base, with_header=True), base))
+    made.append((base, make_delta([(NAME, base)], result, opaque="I16"), result))  # a safetensors file, taken as bytes
+    for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
+        made.append((None, make_delta([], content, opaque=dtype), content))
     return made
 
 
@@ -111,3 +114,39 @@ def broken_metadata(base, result):
     left = [(name, index if name == metadata["index"] else entry) for name, entry in entries if name != "b"]
     made.append(("a tensor afresh without an entry", "neither source nor entry", base, container(left, metadata)))
     return made
+
+
+def broken_opaque():
+    """Like broken_blocks, for files that are no safetensors files; a base is None where none is read."""
+    base, result = bytes(range(100, 121)), bytes(range(1, 24))
+    coded = [("body", b"\x13" + result[:22]), ("tail", b"\x13" + result[22:])]
+    index = b"\1\1\x17\1\1\2"
+    _, alone = _taken_apart(make_delta([], result, opaque="BF16"))
+    _, metadata = _taken_apart(make_delta([(NAME, base)], result, opaque="BF16"))
+
+    def made(what, reason, entries=None, index=index, told=metadata, **more):
+        delta = container((entries or coded) + [("index", index)], {**told, **more})
+        return what, reason, None if told is alone else base, delta
+
+    described, = json.loads(metadata["base"])
+    rows = [made(f"{key} is {value!r}", reason, **{key: value}) for key, value, reason in (
+        ("sources", "{}", "with 'sources'"), ("sources", '{"body":null}', "with 'sources'"),
+        ("sources", '{"body":[0,"body"]}', "with 'sources'"), ("header", "tail", "with 'header'"),
+        ("header", "none", "with 'header'"), ("opaque", "", "no dtype"), ("opaque", "bf16", "no dtype"),
+        ("opaque", "BF17", "no dtype"), ("opaque", "U8", "streams"), ("opaque", "F64", "streams"))]
+    rows.append(made("two bases", "more than one base", base=json.dumps([described, {**described, "path": "other"}])))
+    rows += [made(f"a base of {size} bytes", "bytes, not", base=json.dumps([{**described, "size": size}]))
+             for size in (0, 20, 22)]
+    result = json.loads(metadata["result"])
+    rows += [made(f"a result of {size} bytes", reason, result=json.dumps({**result, "size": size}))
+             for size, reason in ((21, "streams"), (22, "1 blocks for 0"), (24, "streams"), (25, "streams"))]
+    rows += [
+        made("a header in the payload", "no such tensor", coded + [("head", b"")], index + b"\1\0"),
+        made("a body of no blocks", "0 blocks", [("body", b""), coded[1]], b"\1\0\1\1\2"),
+        made("a body of two blocks", "2 blocks", index=b"\1\2\x17\0\1\1\2"),
+        made("a body with a byte of the tail", "streams", [("body", coded[0][1] + b"\0"), coded[1]],
+             b"\1\1\x18\1\1\2"),
+        made("a tail of two bytes", "streams", [coded[0], ("tail", coded[1][1] + b"\0")], b"\1\1\x17\1\1\3"),
+        made("no body and no base", "body: neither source nor entry", coded[1:], b"\1\1\2", alone),
+        made("no tail and no base", "tail: neither source nor entry", coded[:1], b"\1\1\x17", alone)]
+    return rows

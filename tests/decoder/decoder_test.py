@@ -13,7 +13,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from blake3 import blake3, plain_blake3
-from broken import broken_blocks, broken_metadata, harmless, one
+from broken import broken_blocks, broken_metadata, broken_opaque, harmless, one
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
@@ -141,6 +141,22 @@ class RoundTrips(unittest.TestCase):
         result = one("F16", random_tensor(self.rng, "F16", [100]))
         self.assertEqual(Delta(make_delta([], result)).apply([]).content, result)
 
+    def test_files_that_are_no_safetensors_files(self):
+        old = random_tensor(self.rng, "F32", [500])
+        for dtype in BITS:
+            new = perturbed(self.rng, old, dtype, 0.1)
+            for size in (0, 1, 2, 3, 7, 8, 9, 1999, 2000):
+                for base in (None, b"", old[:5], old[:size], old, old + b"more"):
+                    bases = [] if base is None else [("a.bin", base)]
+                    with self.subTest(dtype=dtype, size=size, base=None if base is None else len(base)):
+                        content = make_delta(bases, new[:size], mode=self.rng.choice(MODES), opaque=dtype)
+                        delta = Delta(content)
+                        made = delta.apply([content for _, content in bases])
+                        self.assertEqual(made.content, new[:size])
+                        self.assertEqual(made.elements, size // width_of(dtype) + size % width_of(dtype))
+                        self.assertEqual(str(made.changed), delta.metadata["changed"])
+                        self.assertEqual(delta.metadata["opaque"], dtype)
+
     def test_names_that_clash_with_the_entries_of_the_format(self):
         old = write_safetensors([(name, "U8", [4], bytes(4)) for name in ("index", "header", "index_")])
         new = write_safetensors([(name, "U8", [4], b"\0\1\2\3") for name in ("index", "header", "index_")], {"a": "b"})
@@ -189,16 +205,24 @@ class Refusals(unittest.TestCase):
         with self.assertRaises(Refused):
             Delta(delta).apply([self.base if base is None else base])
 
+    def deltas(self):
+        """One of a safetensors file and one of the same bytes taken as an opaque one."""
+        opaque = make_delta([("m.bin", self.base)], self.result, framed=True, opaque="F64")
+        for delta in (self.delta, opaque):
+            self.assertEqual(Delta(delta).apply([self.base]).content, self.result)
+            yield delta
+
     def test_every_flipped_byte(self):
-        self.assertEqual(Delta(self.delta).apply([self.base]).content, self.result)
-        for at, byte in enumerate(self.delta):
-            for flip in (1, 0xFF):
-                self.refused(self.delta[:at] + bytes([byte ^ flip]) + self.delta[at + 1:])
+        for delta in self.deltas():
+            for at, byte in enumerate(delta):
+                for flip in (1, 0xFF):
+                    self.refused(delta[:at] + bytes([byte ^ flip]) + delta[at + 1:])
 
     def test_every_cut_and_a_byte_more(self):
-        for length in range(len(self.delta)):
-            self.refused(self.delta[:length])
-        self.refused(self.delta + b"\0")
+        for delta in self.deltas():
+            for length in range(len(delta)):
+                self.refused(delta[:length])
+            self.refused(delta + b"\0")
 
     def test_a_wrong_base(self):
         self.refused(self.delta, self.base[:-1] + b"\xEE")
@@ -216,10 +240,10 @@ class Refusals(unittest.TestCase):
 
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
-            self.assertEqual(Delta(delta).apply([base]).content, made)
-        for what, reason, base, delta in broken_blocks() + broken_metadata(self.base, self.result):
+            self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
+        for what, reason, base, delta in broken_blocks() + broken_metadata(self.base, self.result) + broken_opaque():
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
-                Delta(delta).apply([base])
+                Delta(delta).apply([base] if base is not None else [])
 
 
 if __name__ == "__main__":

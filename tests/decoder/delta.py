@@ -7,7 +7,8 @@ from collections import namedtuple
 import zstd
 from blake3 import blake3
 from blocks import Block, read_varint
-from elements import BLOCK_ELEMENTS, FLOATING, width_of
+from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
+from opaque import opaque_header, resized
 from refusal import is_count, require, strict_json
 from safetensors import header_length, read_header
 
@@ -70,6 +71,12 @@ class Delta:
         for name, source in self.sources.items():
             require(source is None or isinstance(source, list) and len(source) == 2 and is_count(source[0]) and
                     source[0] < len(self.base) and isinstance(source[1], str), f"{what}: bad source of {name}")
+        self.opaque = self.metadata.get("opaque")
+        if self.opaque is not None:
+            require(self.opaque in BITS, f"{what}: 'opaque' is no dtype")
+            require(len(self.base) <= 1, f"{what}: an opaque file with more than one base")
+            for key in ("sources", "header"):
+                require(key not in self.metadata, f"{what}: an opaque file with '{key}'")
         entries = {}
         for entry in container.tensors:
             require(entry.dtype == "U8" and len(entry.shape) == 1, f"{what}: {entry.name}: not bytes in a row")
@@ -102,6 +109,8 @@ class Delta:
         require(len(base_contents) == len(self.base), f"{self.what}: needs {len(self.base)} base files")
         for content, named in zip(base_contents, self.base):
             check_content(content, named, f"{self.what}: base {named.path}")
+        if self.opaque is not None:
+            return self._apply_opaque(base_contents)
         bases = [memoryview(content) for content in base_contents]
         headers = {}
 
@@ -118,6 +127,12 @@ class Delta:
         require(result.start == len(beginning), f"{self.what}: bytes behind the result's header")
         plans = self._plans(result, lambda tensor: self._source(tensor, bases, header_of))
         return self._made(beginning, plans)
+
+    def _apply_opaque(self, base_contents):
+        base = memoryview(resized(base_contents[0], self.result.size)) if base_contents else None
+        plans = self._plans(opaque_header(self.result.size, self.opaque),
+                            lambda tensor: None if base is None else base[tensor.begin:tensor.end])
+        return self._made(b"", plans)
 
     def _source(self, tensor, bases, header_of):
         if tensor.name in self.sources and self.sources[tensor.name] is None:

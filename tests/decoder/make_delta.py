@@ -5,6 +5,7 @@ import json
 
 from blake3 import blake3
 from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
+from opaque import opaque_header, resized
 
 SPARSE, DENSE, WHOLE = 1, 2, 3
 _ZEROS = "0" * 64
@@ -97,15 +98,20 @@ def seal(beginning, digest=_ZEROS):
 
 
 def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path="model.safetensors",
-               with_header=False, mode_of=None, extra=None):
+               with_header=False, mode_of=None, extra=None, opaque=None):
     """A delta that makes result from base_files, a list of paths and contents.
 
     sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
     mode_of: a mode for each tensor and block, called with the name and the number of the block.
     with_header: store the header even where it is the base's. extra: more metadata.
+    opaque: the dtype that base and result, which are no safetensors files, are taken for.
     """
-    beginning, tensors = _parsed(result)
-    parsed = [_parsed(content) for _, content in base_files]
+    described = [_named(*base) for base in base_files]
+    if opaque:
+        base_files = [(name, resized(content, len(result))) for name, content in base_files]
+    parse = (lambda content: (b"", opaque_header(len(content), opaque).tensors)) if opaque else _parsed
+    beginning, tensors = parse(result)
+    parsed = [parse(content) for _, content in base_files]
     found = [{tensor[0]: tensor for tensor in names} for _, names in parsed]
     sources = dict(sources or {})
     entries, index, elements, changed = [], b"", 0, 0
@@ -134,14 +140,16 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         entries.append((name, b"".join(coded)))
         index += b"\1" + varint(len(coded)) + b"".join(varint(len(part)) for part in coded)
     metadata = {"format": "wdelta-delta", "version": "1",
-                "base": json.dumps([_named(*base) for base in base_files]),
+                "base": json.dumps(described),
                 "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
-    if sources:
+    if opaque:
+        metadata["opaque"] = opaque
+    elif sources:
         metadata["sources"] = json.dumps(sources)
     taken = {tensor[0] for tensor in tensors}
     metadata["index"] = _free_name("index", taken)
     entries.append((metadata["index"], index))
-    if with_header or not parsed or parsed[0][0] != beginning:
+    if with_header or not opaque and (not parsed or parsed[0][0] != beginning):
         metadata["header"] = _free_name("header", taken)
         entries.append((metadata["header"], raw_frame(beginning)))
     return container(entries, {**metadata, **(extra or {})})

@@ -5,7 +5,8 @@
     make_golden.py WDELTA OUT [NAME...]
 
 Each case is a folder of OUT with base.safetensors, delta.safetensors and result.safetensors. Bases and results depend
-on nothing but this program. A case that is there is left alone: deltas once released must decode for ever.
+on nothing but this program. A case that is there is left alone: deltas once released must decode for ever. Deltas of
+opaque files come out of a repository; of their results, which are large, only the digest is kept: result.b3.
 """
 
 import random
@@ -17,10 +18,12 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+from blake3 import blake3
 from delta import Delta
 from directory import base_contents
 from elements import BITS
 from random_checkpoint import perturbed, random_tensor, write_safetensors
+from repository import Repository
 
 
 def _pair(rng, dtypes, count, density):
@@ -82,7 +85,19 @@ def moved(rng):
     return base, write_safetensors(new), []
 
 
-CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged)
+def opaque_shorter_base(rng):
+    old = random_tensor(rng, "F32", [20000])
+    rest = b"".join(b"%d\n" % (number // 50) for number in range(240000))
+    return old, perturbed(rng, old, "F32", 0.2) + rest + b"odd", None
+
+
+def opaque_alone(rng):
+    rows = (b"%d %s\n" % (number // 50, b"a" * rng.randrange(9)) for number in range(130000))
+    return None, b"".join(rows), None
+
+
+CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged, opaque_shorter_base,
+         opaque_alone)
 
 
 def _diff(binary, folder, base, result, options):
@@ -107,14 +122,36 @@ def _diff(binary, folder, base, result, options):
         shutil.copyfile(delta / "files" / place, folder / "delta.safetensors")
 
 
+def _push(binary, folder, base, result):
+    """The same for an opaque file and its base, which may be None."""
+    with tempfile.TemporaryDirectory() as aside:
+        checkpoint, repository = Path(aside, "checkpoint"), Path(aside, "repository")
+        checkpoint.mkdir()
+        for content in (base, result) if base is not None else (result,):
+            (checkpoint / "state.bin").write_bytes(content)
+            done = subprocess.run([binary, "push", checkpoint, repository, "--quiet"], check=True, text=True,
+                                  stdout=subprocess.PIPE, env={"WDELTA_STATE_DIR": aside})
+        reader = Repository(repository)
+        commit = reader.commit(done.stdout.strip())
+        book, digest = reader.books(commit)[commit.recipes], commit.files[0].digest
+        recipe, = (recipe for recipe in book if recipe.digest == digest)
+        (folder / "delta.safetensors").write_bytes(reader.stored(recipe))
+    if base is not None:
+        (folder / "base.bin").write_bytes(base)
+    (folder / "result.b3").write_text(blake3(result) + "\n")
+
+
 def make(binary, case, folder):
     base, result, options = case(random.Random(f"golden {case.__name__}"))
     with tempfile.TemporaryDirectory() as aside:
         made = Path(aside)
-        _diff(binary, made, base, result, options)
+        if options is None:
+            _push(binary, made, base, result)
+        else:
+            _diff(binary, made, base, result, options)
         delta = (made / "delta.safetensors").read_bytes()
         opened = Delta(delta)
-        named = "base" if isinstance(base, dict) else "base.safetensors"
+        named = next((path.name for path in made.glob("base*")), "")
         if opened.apply(base_contents(made / named, opened)).content != result:
             sys.exit(f"{case.__name__}: the delta does not make the result")
         shutil.copytree(made, folder)
