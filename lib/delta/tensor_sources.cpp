@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/tensor_sources.hpp"
 
-#include "checkpoint/counterpart.hpp"
-
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace wdelta {
@@ -19,7 +18,7 @@ constexpr double k_likely = 0.75;
 constexpr double k_certain = 0.95;
 /// What is smaller costs less to store afresh than to look for.
 constexpr std::uint64_t k_smallest_searched_bytes = 1024;
-constexpr std::size_t k_most_candidates = 32;
+constexpr std::size_t k_most_of_each = 16;
 
 Sample sample_of(const ByteReader& file, const Tensor& tensor) {
   const std::uint64_t width = tensor.dtype->width_bytes;
@@ -53,6 +52,66 @@ Found find_by_name(const std::vector<BaseFile>& base, const Tensor& wanted) {
   return {};
 }
 
+// The tensors of the base that have one dtype and number of elements. Free are those that next has not under their own
+// name and that no tensor of next has been found to come from.
+class Candidates {
+ public:
+  void add(const Found& found, bool is_free) {
+    const std::size_t number = all_.size();
+    all_.push_back(found);
+    by_ending_.insert({reversed(found.tensor->name), number});
+    if (!is_free) return;
+    free_by_ending_.insert({reversed(found.tensor->name), number});
+    free_.insert(number);
+  }
+
+  void take(std::size_t number) {
+    free_by_ending_.erase({reversed(all_[number].tensor->name), number});
+    free_.erase(number);
+  }
+
+  const Found& operator[](std::size_t number) const { return all_[number]; }
+
+  // Some of each: free ones whose names end like `name`; the first free ones, since what is renamed from end to end
+  // mostly stays in order; any whose names end like it.
+  std::vector<std::size_t> worth_a_look(const std::string& name) const {
+    std::vector<std::size_t> chosen;
+    choose_alike(free_by_ending_, reversed(name), chosen);
+    auto first = free_.begin();
+    for (std::size_t i = 0; i < k_most_of_each && first != free_.end(); ++i) choose(*first++, chosen);
+    choose_alike(by_ending_, reversed(name), chosen);
+    return chosen;
+  }
+
+ private:
+  using ByEnding = std::set<std::pair<std::string, std::size_t>>;
+
+  static std::string reversed(const std::string& name) { return {name.rbegin(), name.rend()}; }
+
+  static void choose(std::size_t number, std::vector<std::size_t>& chosen) {
+    if (std::ranges::find(chosen, number) == chosen.end()) chosen.push_back(number);
+  }
+
+  // In this order the names that end most alike lie next to `wanted` on either side.
+  static void choose_alike(const ByEnding& from, const std::string& wanted, std::vector<std::size_t>& chosen) {
+    const auto likeness = [&](const std::string& name) {
+      return std::ranges::mismatch(name, wanted).in1 - name.begin();
+    };
+    auto above = from.lower_bound({wanted, 0});
+    auto below = above;
+    for (std::size_t i = 0; i < k_most_of_each && (below != from.begin() || above != from.end()); ++i) {
+      const bool take_below =
+          below != from.begin() && (above == from.end() || likeness(std::prev(below)->first) > likeness(above->first));
+      choose(take_below ? (--below)->second : (above++)->second, chosen);
+    }
+  }
+
+  std::vector<Found> all_;
+  ByEnding by_ending_;
+  ByEnding free_by_ending_;
+  std::set<std::size_t> free_;
+};
+
 // Finds tensors by what is in them.
 class ContentSearch {
  public:
@@ -61,44 +120,48 @@ class ContentSearch {
 
   Found find(const Tensor& wanted) {
     if (wanted.size_bytes() < k_smallest_searched_bytes) return {};
+    if (!gathered_) gather();
+    const auto candidates = candidates_.find({wanted.dtype, wanted.size_bytes()});
+    if (candidates == candidates_.end()) return {};
     const Sample sample = sample_of(*bytes_, wanted);
-    Found best;
+    std::optional<std::size_t> best;
     double best_agreement = k_likely;
-    for (const Found& candidate : candidates_for(wanted)) {
-      auto known = samples_.find(candidate.tensor);
-      if (known == samples_.end())
-        known = samples_.emplace(candidate.tensor, sample_of(*candidate.file->file, *candidate.tensor)).first;
-      const double found = agreement(sample, known->second);
+    for (const std::size_t number : candidates->second.worth_a_look(wanted.name)) {
+      const double found = agreement(sample, sample_at(candidates->second[number]));
       if (found < best_agreement) continue;
-      best = candidate;
+      best = number;
       best_agreement = found;
       if (found >= k_certain) break;
     }
-    return best;
+    if (!best) return {};
+    candidates->second.take(*best);
+    return candidates->second[*best];
   }
 
  private:
-  // Those that next has not under their own name come first, then those whose names end most alike.
-  std::vector<Found> candidates_for(const Tensor& wanted) const {
-    std::vector<std::pair<std::pair<bool, std::size_t>, Found>> ranked;
+  // Most files need no search at all.
+  void gather() {
+    gathered_ = true;
     for (const BaseFile& file : *base_) {
       for (const Tensor& tensor : file.file->header().tensors()) {
-        if (!tensor.has_elements_like(wanted)) continue;
-        const bool kept_its_name = next_->find(tensor.name) != nullptr;
-        ranked.push_back(
-            {{kept_its_name, SIZE_MAX - likeness_of_places(tensor.name, wanted.name).common_end}, {&file, &tensor}});
+        if (tensor.size_bytes() < k_smallest_searched_bytes) continue;
+        candidates_[{tensor.dtype, tensor.size_bytes()}].add({&file, &tensor}, next_->find(tensor.name) == nullptr);
       }
     }
-    std::ranges::stable_sort(ranked, {}, [](const auto& each) { return each.first; });
-    ranked.resize(std::min(ranked.size(), k_most_candidates));
-    std::vector<Found> candidates;
-    for (const auto& [rank, found] : ranked) candidates.push_back(found);
-    return candidates;
+  }
+
+  const Sample& sample_at(const Found& found) {
+    auto known = samples_.find(found.tensor);
+    if (known == samples_.end())
+      known = samples_.emplace(found.tensor, sample_of(*found.file->file, *found.tensor)).first;
+    return known->second;
   }
 
   const std::vector<BaseFile>* base_;
   const SafetensorsHeader* next_;
   const ByteReader* bytes_;
+  bool gathered_ = false;
+  std::map<std::pair<const Dtype*, std::uint64_t>, Candidates> candidates_;
   std::map<const Tensor*, Sample> samples_;
 };
 

@@ -24,8 +24,9 @@ struct TensorSources {
 };
 
 /// A tensor is looked for by name, in base.front() first, then in the other files. One whose name is nowhere is looked
-/// for by its content: among the tensors of the same dtype and number of elements, those whose names end most alike
-/// first, for one that agrees in most of a sample of elements. A wrong guess costs bytes, never bits.
+/// for by its content: among the tensors of the same dtype and number of elements, for one that agrees in most of a
+/// sample of elements. Those whose names end most alike are looked at, and the first of those that are still without a
+/// counterpart. A wrong guess costs bytes, never bits.
 TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes);
 
 }  // namespace wdelta

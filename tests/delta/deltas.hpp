@@ -63,6 +63,21 @@ inline MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFil
   return made;
 }
 
+/// The same for files that are no safetensors files, seen as elements of `dtype`. `base`: one file or none.
+inline MadeDelta make_opaque_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, std::string_view dtype,
+                                   const Run& run = {}) {
+  ScratchDirectory scratch;
+  const SilentExecution execution(run.threads);
+  std::optional<OpaqueBase> file;
+  if (!base.empty()) file = {base.front().path, reader_of(base.front())};
+  MadeDelta made{{},
+                 diff_opaque_file(file, next.path, reader_of(next), *dtype_named(dtype), scratch / "delta", run.choice,
+                                  *run.engine, execution)};
+  made.change.delta->output.commit(Overwrite::no, Durability::cached);
+  made.bytes = bytes_of(get_file(scratch / "delta"));
+  return made;
+}
+
 inline std::shared_ptr<const DeltaReader> open_delta(const Bytes& delta) {
   return std::make_shared<DeltaReader>(DeltaReader::open(std::make_shared<MemoryReader>(delta, "delta")));
 }

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tensors of a file are looked for in its base.
+#include "delta/tensor_sources.hpp"
+
+#include "delta/deltas.hpp"
+
+#include <doctest/doctest.h>
+
+namespace wdelta {
+
+using namespace testing;
+
+namespace {
+
+/// What find_sources() says of `next`, as "FILE:TENSOR" by tensor; "afresh" for none.
+std::map<std::string, std::string> sources_of(const std::vector<BaseFile>& base, const PlacedFile& next) {
+  const auto reader = reader_of(next);
+  const SafetensorsHeader header = SafetensorsHeader::read(*reader);
+  const TensorSources sources = find_sources(base, header, *reader);
+  REQUIRE(sources.places.size() == header.tensors().size());
+  if (base.empty()) {
+    REQUIRE(sources.files.empty());
+  } else {
+    REQUIRE(sources.files.front() == &base.front());
+  }
+  std::map<std::string, std::string> found;
+  for (std::size_t i = 0; i < sources.places.size(); ++i) {
+    const Tensor& tensor = header.tensors()[i];
+    const auto exception = sources.exceptions.find(tensor.name);
+    std::optional<Source> source;
+    if (exception != sources.exceptions.end()) {
+      source = exception->second;
+    } else if (!base.empty()) {
+      source = Source{0, tensor.name};
+    }
+    const TensorSources::Place& place = sources.places[i];
+    REQUIRE(source.has_value() == (place.file != nullptr));
+    found[tensor.name] = "afresh";
+    if (!source) continue;
+    // The place is that of the source, and every file that is named is used.
+    const BaseFile& file = *sources.files.at(source->file);
+    const Tensor* there = file.file->header().find(source->tensor);
+    REQUIRE(there != nullptr);
+    REQUIRE(there->has_elements_like(tensor));
+    REQUIRE(place.file == file.file.get());
+    REQUIRE(place.begin == there->begin);
+    found[tensor.name] = file.path + ":" + source->tensor;
+  }
+  return found;
+}
+
+std::vector<BaseFile> base_of(const std::vector<PlacedFile>& files) {
+  std::vector<BaseFile> base;
+  for (const PlacedFile& file : files) base.push_back({file.path, RebuiltFile::from_file(reader_of(file))});
+  return base;
+}
+
+std::map<std::string, std::string> sources_of(const std::vector<PlacedFile>& base, const PlacedFile& next) {
+  return sources_of(base_of(base), next);
+}
+
+PlacedFile file_of(const std::vector<TestTensor>& tensors, std::string path = "m") {
+  return {std::move(path), safetensors_file(tensors)};
+}
+
+/// Weights as they are drawn before training: normal around zero.
+TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random, const char* dtype = "BF16") {
+  TestTensor tensor{std::move(name), dtype, {count}, {}};
+  std::normal_distribution<float> normal(0, 0.02F);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(normal(random));
+    for (unsigned shift = tensor.dtype == "F32" ? 0 : 16; shift < 32; shift += 8)
+      tensor.bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
+  }
+  return tensor;
+}
+
+/// A step of training: every element moves, by up to one in two hundred.
+TestTensor trained(TestTensor tensor, std::mt19937_64& random) {
+  const std::size_t width = dtype_named(tensor.dtype)->width_bytes;
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += width) {
+    if (width == 4) tensor.bytes[at + 1] ^= static_cast<std::uint8_t>(random() % 128);
+    tensor.bytes[at] ^= 1;
+  }
+  return tensor;
+}
+
+TestTensor renamed(TestTensor tensor, std::string name) {
+  tensor.name = std::move(name);
+  return tensor;
+}
+
+TestTensor constant(std::string name, std::uint64_t count) {
+  TestTensor tensor{std::move(name), "BF16", {count}, {}};
+  for (std::uint64_t i = 0; i < count; ++i) tensor.bytes.insert(tensor.bytes.end(), {0x80, 0x3f});
+  return tensor;
+}
+
+/// The law whatever the sources are: a wrong guess costs bytes, never bits. Returns the bytes of the delta.
+std::size_t delta_bytes(const std::vector<PlacedFile>& base, const PlacedFile& next) {
+  const Bytes delta = make_delta(base, next).bytes;
+  REQUIRE((apply_delta(delta, base) == next.bytes));
+  return delta.size();
+}
+
+}  // namespace
+
+TEST_CASE("tensors that were renamed are found by what is in them, of whatever dtype and though all elements moved") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  for (const char* dtype : {"BF16", "F32"}) {
+    CAPTURE(dtype);
+    std::vector<TestTensor> before;
+    for (int i = 0; i < 100; ++i) before.push_back(weights(std::to_string(i) + ".attn.weight", 1000, random, dtype));
+    const PlacedFile base = file_of(before);
+    const auto check = [&](const std::function<std::string(int)>& name) {
+      std::vector<TestTensor> after;
+      for (int i = 0; i < 100; ++i)
+        after.push_back(renamed(trained(before[static_cast<std::size_t>(i)], random), name(i)));
+      for (const bool shuffled : {false, true}) {
+        if (shuffled) std::shuffle(after.begin(), after.end(), random);
+        const auto found = sources_of({base}, file_of(after));
+        for (int i = 0; i < 100; ++i) CHECK(found.at(name(i)) == "m:" + std::to_string(i) + ".attn.weight");
+      }
+      CHECK(delta_bytes({base}, file_of(after)) < file_of(after).bytes.size() / 2);
+    };
+    check([](int i) { return "model." + std::to_string(i) + ".attn.weight"; });
+    check([](int i) { return "model.layers." + std::to_string(i) + ".attn.weight"; });
+  }
+}
+
+TEST_CASE("tensors whose new names have nothing of the old ones are found where their order stays") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  std::vector<TestTensor> before;
+  std::vector<TestTensor> after;
+  for (int i = 0; i < 200; ++i) {
+    before.push_back(weights("h." + std::to_string(i) + ".c_attn", 600, random));
+    after.push_back(renamed(trained(before.back(), random), "block_" + std::to_string(i) + "/qkv"));
+  }
+  const auto found = sources_of({file_of(before)}, file_of(after));
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(found.at("block_" + std::to_string(i) + "/qkv") == "m:h." + std::to_string(i) + ".c_attn");
+  }
+}
+
+TEST_CASE("names that are there are believed: two that were swapped cost bytes, not bits") {
+  std::mt19937_64 random(seed());
+  const TestTensor a = weights("a", 3000, random);
+  const TestTensor b = weights("b", 3000, random);
+  const PlacedFile base = file_of({a, b});
+  const PlacedFile next = file_of({renamed(b, "a"), renamed(a, "b")});
+  CHECK(sources_of({base}, next) == std::map<std::string, std::string>{{"a", "m:a"}, {"b", "m:b"}});
+  CHECK(delta_bytes({base}, next) < 4 * next.bytes.size());
+}
+
+TEST_CASE("a tensor of another shape keeps its source, one of another size or dtype starts afresh") {
+  std::mt19937_64 random(seed());
+  TestTensor reshaped = weights("reshaped", 3000, random);
+  const PlacedFile base = file_of({reshaped, weights("resized", 3000, random), weights("retyped", 2000, random)});
+  reshaped.shape = {30, 10, 10};
+  TestTensor retyped = weights("retyped", 2000, random);
+  retyped.dtype = "F16";
+  const PlacedFile next = file_of({reshaped, weights("resized", 3001, random), retyped});
+  CHECK(sources_of({base}, next) ==
+        std::map<std::string, std::string>{{"reshaped", "m:reshaped"}, {"resized", "afresh"}, {"retyped", "afresh"}});
+  delta_bytes({base}, next);
+  // Renamed as well, and into another file.
+  const PlacedFile moved = file_of({renamed(reshaped, "new")});
+  CHECK(sources_of({file_of({}, "0"), base}, moved).at("new") == "m:reshaped");
+}
+
+TEST_CASE("tied tensors that are untied share a source, and tying them again needs none") {
+  std::mt19937_64 random(seed());
+  const TestTensor embedding = weights("embed_tokens.weight", 5000, random);
+  const TestTensor head = renamed(embedding, "lm_head.weight");
+  const TestTensor other = weights("norm.weight", 5000, random);
+  const PlacedFile tied = file_of({embedding, other});
+  const PlacedFile untied = file_of({embedding, head, other});
+  CHECK(sources_of({tied}, untied).at("lm_head.weight") == "m:embed_tokens.weight");
+  CHECK(delta_bytes({tied}, untied) < 2000);
+  CHECK(sources_of({untied}, tied) ==
+        std::map<std::string, std::string>{{"embed_tokens.weight", "m:embed_tokens.weight"},
+                                           {"norm.weight", "m:norm.weight"}});
+  CHECK(delta_bytes({untied}, tied) < 2000);
+  // Only the head is left.
+  CHECK(sources_of({tied}, file_of({head, other})).at("lm_head.weight") == "m:embed_tokens.weight");
+}
+
+TEST_CASE("many equal tensors under new names come from any of them, at no cost") {
+  std::vector<TestTensor> before;
+  std::vector<TestTensor> after;
+  for (int i = 0; i < 150; ++i) {
+    before.push_back(constant("layers." + std::to_string(i) + ".norm", 2000));
+    after.push_back(renamed(before.back(), "h" + std::to_string(i)));
+  }
+  for (const auto& [name, source] : sources_of({file_of(before)}, file_of(after))) CHECK(source != "afresh");
+  CHECK(delta_bytes({file_of(before)}, file_of(after)) < 12'000);
+}
+
+TEST_CASE("tensors that are new, or too small to be worth a search, start afresh") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const TestTensor small = weights("small", 511, random);
+  const TestTensor searched = weights("searched", 512, random);
+  const PlacedFile base = file_of({small, searched, weights("other", 4000, random), {"empty", "BF16", {0}, {}}});
+  const PlacedFile next = file_of(
+      {renamed(small, "s"), renamed(searched, "l"), weights("new", 4000, random), {"also empty", "BF16", {0}, {}}});
+  CHECK(sources_of({base}, next) ==
+        std::map<std::string, std::string>{
+            {"s", "afresh"}, {"l", "m:searched"}, {"new", "afresh"}, {"also empty", "afresh"}});
+  CHECK(delta_bytes({base}, next) < next.bytes.size() + 2000);
+  CHECK(sources_of(std::vector<PlacedFile>(), next).at("l") == "afresh");
+}
+
+TEST_CASE("the file at the same place is asked first, then the others, and those not needed are not named") {
+  std::mt19937_64 random(seed());
+  const TestTensor a = weights("a", 1000, random);
+  const TestTensor b = weights("b", 1000, random);
+  const TestTensor c = weights("c", 1000, random);
+  const std::vector<PlacedFile> base = {file_of({a, c}, "1"), file_of({a, weights("unused", 900, random)}, "2"),
+                                        file_of({b}, "3")};
+  const PlacedFile next = file_of({a, b, renamed(c, "x.c"), renamed(b, "x.b")}, "1");
+  CHECK(sources_of(base, next) ==
+        std::map<std::string, std::string>{{"a", "1:a"}, {"b", "3:b"}, {"x.c", "1:c"}, {"x.b", "3:b"}});
+  const auto files = base_of(base);
+  const auto reader = reader_of(next);
+  CHECK(find_sources(files, SafetensorsHeader::read(*reader), *reader).files == std::vector{&files[0], &files[2]});
+}
+
+TEST_CASE("sources are found in files that exist only as deltas as in those files themselves") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  std::vector<TestTensor> tensors;
+  for (int i = 0; i < 20; ++i) tensors.push_back(weights("layer." + std::to_string(i), 2000, random));
+  const PlacedFile first = file_of(tensors);
+  for (TestTensor& tensor : tensors) tensor = renamed(trained(std::move(tensor), random), "model." + tensor.name);
+  const PlacedFile second = file_of(tensors);
+  const auto version = version_of(make_delta({first}, second).bytes, {first});
+  for (TestTensor& tensor : tensors) tensor = renamed(trained(std::move(tensor), random), "x." + tensor.name);
+  const PlacedFile third = file_of(tensors);
+  const auto found = sources_of({{"m", version.rebuilt}}, third);
+  CHECK(found == sources_of({second}, third));
+  for (const auto& [name, source] : found) CHECK("m:" + name.substr(2) == source);
+}
+
+}  // namespace wdelta
