@@ -68,7 +68,7 @@ coverage: deps ## line coverage of the tests, in build-coverage/coverage.txt
 	@ctest --test-dir build-coverage --output-on-failure -j $(JOBS)
 	@gcovr --filter lib/ --filter cmd/ build-coverage -o build-coverage/coverage.txt && tail -n 3 build-coverage/coverage.txt
 
-install: all ## install the program and its manual (PREFIX, DESTDIR)
+install: all ## install the program, its manual and completions (PREFIX, DESTDIR)
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
 clean: ## remove all build folders

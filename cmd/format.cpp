@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format.hpp"
 
+#include "base/path.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -27,6 +29,17 @@ std::string count_text(std::uint64_t count) {
   std::string text = std::to_string(count);
   for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
   return text;
+}
+
+std::string printable(const std::string& text) {
+  const bool valid = is_utf8(text);
+  std::string result;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    const bool plain = (byte >= 0x20 && byte < 0x7f) || (byte >= 0x80 && valid);
+    result += plain ? std::string(1, character) : fmt::format("\\x{:02x}", byte);
+  }
+  return result;
 }
 
 namespace {

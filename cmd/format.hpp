@@ -15,6 +15,9 @@ std::string share_text(std::uint64_t part, std::uint64_t whole);
 /// 22030848 → "22,030,848".
 std::string count_text(std::uint64_t count);
 
+/// The text with whatever a terminal would not show as text escaped: names in messages may come from a hostile file.
+std::string printable(const std::string& text);
+
 /// Columns that line up. The first row is the heading; numbers go to the right.
 class Table {
  public:

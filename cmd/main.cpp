@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
-#include "base/path.hpp"
+#include "complete.hpp"
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "format.hpp"
@@ -19,6 +19,12 @@ namespace wdelta::cmd {
 
 namespace {
 
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names = {"auto"};
+  for (const Engine& engine : engines()) names.emplace_back(engine.name);
+  return names;
+}
+
 void add_common_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_flag("--json", context.json, "Print one machine-readable document on stdout");
@@ -27,8 +33,9 @@ void add_common_options(CLI::App& app, Context& context) {
   app.add_option("-j,--threads", context.threads, "Threads to work with (default: all cores)")
       ->type_name("THREADS")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--engine", context.engine_name, "Engine: auto, avx512, avx2 or scalar (default: auto)")
-      ->type_name("NAME");
+  app.add_option("--engine", context.engine_name, "Compare and patch with this engine (default: auto)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(engine_names()));
   app.add_flag("--no-progress", context.no_progress, "Draw no progress on the terminal");
   app.add_option("--color", context.color, "Colour: auto, always or never")
       ->type_name("WHEN")
@@ -68,18 +75,6 @@ void take_signals(std::stop_source stop) {
     stop.request_stop();
   }).detach();
   signal(SIGPIPE, SIG_IGN);
-}
-
-// Names in messages may come from a hostile file: nothing of them may reach the terminal as anything but text.
-std::string printable(const std::string& text) {
-  const bool valid = is_utf8(text);
-  std::string result;
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    const bool plain = (byte >= 0x20 && byte < 0x7f) || (byte >= 0x80 && valid);
-    result += plain ? std::string(1, character) : fmt::format("\\x{:02x}", byte);
-  }
-  return result;
 }
 
 int print_error(const Context& context, const Error& error) {
@@ -122,6 +117,8 @@ int run(int argc, char** argv) {
     add_common_options(*sub, context);
     command.add(*sub, context);
   }
+  if (const char* repository = std::getenv("WDELTA_REPO")) context.default_repository = repository;
+  if (argc > 1 && argv[1] == std::string_view("complete")) return complete(app, {argv + 2, argv + argc}, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -134,7 +131,6 @@ int run(int argc, char** argv) {
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
   if (context.threads == 0) context.threads = std::max(1u, std::thread::hardware_concurrency());
-  if (const char* repository = std::getenv("WDELTA_REPO")) context.default_repository = repository;
   const bool draw = !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0;
   context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
                                                         context.quiet ? Notes::hidden : Notes::shown);
