@@ -12,7 +12,7 @@ SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check bench memory asan tsan fuzz soak coverage install clean help
+.PHONY: all deps demo test check manual bench memory asan tsan fuzz soak coverage install clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -33,6 +33,9 @@ check: all ## format, layers, kernels, manual, unit tests: under a minute
 	@tests/check_kernels.sh $(BUILD)
 	@python3 tests/check_manual.py $(BUILD)/wdelta man
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L unit
+
+manual: all ## write what the program knows (options, commands, exit statuses) into its manual
+	@python3 tests/check_manual.py --write $(BUILD)/wdelta man
 
 bench: all ## kernels, BLAKE3, codec, and diff and apply against their peers (SIZE=1G)
 	@tests/setup.sh packages xdelta3 b3sum

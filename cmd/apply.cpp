@@ -50,7 +50,8 @@ void add_apply(CLI::App& app, Context& context) {
       ->required()
       ->check(not_empty);
   app.add_option("DELTA", options->deltas, "Deltas, oldest first")->required()->check(not_empty);
-  app.add_option("-o,--output", options->output, "Where to put the result")
+  app.add_option("-o,--output", options->output,
+                 "Where to put the result: a file for deltas of files, a directory for those of directories")
       ->required()
       ->check(not_empty)
       ->type_name("OUT");

@@ -184,11 +184,12 @@ void add_diff(CLI::App& app, Context& context) {
       ->required()
       ->check(not_empty);
   app.add_option("NEW", options->next, "What became of it: the same kinds")->required()->check(not_empty);
-  app.add_option("-o,--output", options->output, "Write the delta here: a file for a file, a directory for a directory")
+  app.add_option("-o,--output", options->output, "Write the delta here: a file for files, a directory for directories")
       ->check(not_empty)
       ->type_name("FILE");
-  app.add_flag("--stat", options->summary, "Print a line for each file, not each tensor");
-  app.add_option("--encoding", options->encoding, "How to write changes: auto, sparse, dense or whole")
+  app.add_flag("--stat", options->summary, "Print a line for each file, not one for each tensor");
+  app.add_option("--encoding", options->encoding,
+                 "How to write the changes of a block (default: auto, whichever is the smallest)")
       ->type_name("E")
       ->check(CLI::IsMember({"auto", "sparse", "dense", "whole"}));
   app.add_flag("--exit-code", options->exit_code, "Exit 10 when there are differences");

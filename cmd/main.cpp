@@ -4,6 +4,7 @@
 #include "context.hpp"
 #include "exit_codes.hpp"
 #include "format.hpp"
+#include "manual.hpp"
 #include "terminal_progress.hpp"
 
 #include <atomic>
@@ -26,18 +27,20 @@ std::vector<std::string> engine_names() {
 }
 
 void add_common_options(CLI::App& app, Context& context) {
-  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_help_flag("-h,--help", "Print a short help and exit");
   app.add_flag("--json", context.json, "Print one machine-readable document on stdout");
-  app.add_flag("-q,--quiet", context.quiet, "Print results and errors only");
+  app.add_flag("-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
   app.add_flag("-v,--verbose", context.verbose, "Say more: whole ids and digests");
-  app.add_option("-j,--threads", context.threads, "Threads to work with (default: all cores)")
+  app.add_option("-j,--threads", context.threads,
+                 "Work with so many threads, from 1 to 1024 (default: one for each core)")
       ->type_name("THREADS")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--engine", context.engine_name, "Compare and patch with this engine (default: auto)")
+  app.add_option("--engine", context.engine_name,
+                 "Compare and patch with this engine (default: auto, the best that can run here)")
       ->type_name("NAME")
       ->check(CLI::IsMember(engine_names()));
   app.add_flag("--no-progress", context.no_progress, "Draw no progress on the terminal");
-  app.add_option("--color", context.color, "Colour: auto, always or never")
+  app.add_option("--color", context.color, "Colour what is printed (default: auto, on a terminal)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -118,7 +121,9 @@ int run(int argc, char** argv) {
     command.add(*sub, context);
   }
   if (const char* repository = std::getenv("WDELTA_REPO")) context.default_repository = repository;
+  // For the shells' completions and for `make manual`; no user needs to know them.
   if (argc > 1 && argv[1] == std::string_view("complete")) return complete(app, {argv + 2, argv + argc}, context);
+  if (argc > 1 && argv[1] == std::string_view("manual")) return print_manual(app, {argv + 2, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

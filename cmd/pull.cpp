@@ -60,7 +60,8 @@ void add_pull(CLI::App& app, Context& context) {
       ->required()
       ->check(not_empty);
   app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")->required();
-  app.add_flag("-f,--force", arguments->force, "Replace files that were changed locally");
+  app.add_flag("-f,--force", arguments->force,
+               "Replace files that were changed locally; remove weights and indexes not of the commit");
   app.add_flag("--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_pull(*arguments, context); }; });

@@ -168,26 +168,34 @@ void add_push(CLI::App& app, Context& context) {
       ->required()
       ->check(not_empty);
   app.add_option("REPO", arguments->repository, "The repository; it is made when there is none")->required();
-  app.add_option("-b,--branch", arguments->branch, "Branch to commit to (default: main)")->type_name("BRANCH");
-  app.add_option("-m,--message", arguments->message, "What to say of it")->type_name("MESSAGE");
-  app.add_option("--step", arguments->step, "Training step")->check(whole_number)->type_name("N");
-  app.add_option("--tag", arguments->tag, "Tag the commit")->type_name("T");
-  app.add_option("--meta", arguments->meta, "Keep a value under a key; may be repeated")
+  app.add_option("-b,--branch", arguments->branch,
+                 "The branch to commit to; it is made when there is none (default: main)")
+      ->type_name("BRANCH");
+  app.add_option("-m,--message", arguments->message, "What to say of it; the log shows its first line")
+      ->type_name("MESSAGE");
+  app.add_option("--step", arguments->step, "The training step, a number; REPO@step:N finds the commit")
+      ->check(whole_number)
+      ->type_name("N");
+  app.add_option("--tag", arguments->tag, "Tag the commit; nothing is pushed when the tag is on another one")
+      ->type_name("T");
+  app.add_option("--meta", arguments->meta, "Keep the value V under the key K; may be repeated")
       ->type_name("K=V")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--anchor", arguments->anchor, "Store the weights whole too: auto, never or now")
+  app.add_option("--anchor", arguments->anchor,
+                 "Store the weights whole as well, once the branch has moved (default: auto)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "never", "now"}));
-  app.add_option("--include", arguments->include, "Push only files that match; may be repeated")
+  app.add_option("--include", arguments->include, "Push only files that GLOB matches; may be repeated")
       ->type_name("GLOB")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--exclude", arguments->exclude, "Leave out files that match; may be repeated")
+  app.add_option("--exclude", arguments->exclude, "Leave out files that GLOB matches; may be repeated")
       ->type_name("GLOB")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--wait-stable", arguments->wait_stable_s, "Wait until nothing has changed for so many seconds")
+  app.add_option("--wait-stable", arguments->wait_stable_s,
+                 "Wait until nothing has changed for S seconds and no shard is missing or cut short")
       ->type_name("S")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86400}));
   app.callback(

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the manual to the program: options, exit statuses, JSON members, the list of pages, and mdoc itself.
+"""Holds the manual to the program: the parts that the program writes, the options in the text, JSON members, the list of
+pages, and mdoc itself. With --write, puts the program's parts into the pages first (`make manual`).
 
-usage: check_manual.py WDELTA_BINARY MAN_FOLDER
+usage: check_manual.py [--write] WDELTA_BINARY MAN_FOLDER
 """
 import json
 import os
@@ -16,8 +17,9 @@ import tempfile
 
 # Commands that wdelta(1) itself describes.
 WITHOUT_PAGE = {"help"}
-OPTION = re.compile(r"\B--?[A-Za-z][A-Za-z-]*")
 LONGEST_LINE = 80
+# A part of a page that `wdelta manual WORDS` prints.
+PART = re.compile(r'^(\.\\" wdelta (manual .*)\n)((?:.*\n)*?)(\.\\" end\n)', re.MULTILINE)
 
 
 class Page:
@@ -34,10 +36,9 @@ class Page:
             raise AssertionError(f"{self.path.name}: has no section {name}")
         return self.sections[name]
 
-    def options(self, *sections):
-        """Options that are items of lists in these sections."""
-        items = "".join(re.findall(r"^\.It Fl .*\n", "".join(map(self.section, sections)), re.MULTILINE))
-        return {"-" + name for name in re.findall(r"\bFl (\S+)", items)}
+    def parts(self):
+        """What each `wdelta manual WORDS` is to have printed, by its words."""
+        return {words: text for _, words, text, _ in PART.findall(self.text)}
 
     def mentioned_options(self):
         return {"-" + name for name in re.findall(r"\bFl (-?[A-Za-z]\S*)", self.text)}
@@ -47,17 +48,10 @@ def run(*command, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
-def help_options(wdelta, *command):
-    """The options that `wdelta COMMAND --help` lists: lines that begin with one."""
-    text = run(wdelta, *command, "--help").stdout
-    found = set()
-    for line in text.splitlines():
-        words = re.match(r"  (-\S+)", line)
-        if words:
-            found |= set(OPTION.findall(words.group(1).replace(",", " ")))
-    if not found:
-        raise AssertionError(f"wdelta {' '.join(command)} --help: lists no options")
-    return found
+def own_options(wdelta, *command):
+    """The options of a command that others lack; without one, those that all have."""
+    items = re.findall(r"^\.It Fl .*", run(wdelta, "manual", "options", *command).stdout, re.MULTILINE)
+    return {"-" + name for item in items for name in re.findall(r"\bFl (\S+)", item)}
 
 
 def commands_of(wdelta):
@@ -73,31 +67,40 @@ def require_equal(what, expected, found):
         raise AssertionError(f"{what}: lacks {missing}, has too many: {surplus}")
 
 
-def check_options(wdelta, pages, command):
-    own = help_options(wdelta, command) - help_options(wdelta)
-    page = pages[f"wdelta-{command}.1"]
-    require_equal(f"{page.path.name}: OPTIONS", own, page.options("OPTIONS"))
-    synopsis = set(re.findall(r"\bFl (\S+)", page.section("SYNOPSIS")))
-    require_equal(f"{page.path.name}: SYNOPSIS", set(), {"-" + name for name in synopsis} - own)
+def expected_parts(name):
+    """The parts that a page must have."""
+    if name == "wdelta.1":
+        return {"manual options", "manual commands", "manual exit-codes"}
+    command = re.fullmatch(r"wdelta-(\w+)\.1", name)
+    return {f"manual options {command.group(1)}"} if command else set()
 
 
-def check_common_options(wdelta, pages):
-    require_equal("wdelta.1: OPTIONS", help_options(wdelta), pages["wdelta.1"].options("OPTIONS"))
+def check_parts(wdelta, page):
+    parts = page.parts()
+    require_equal(f"{page.path.name}: parts", expected_parts(page.path.name), set(parts))
+    for words, text in parts.items():
+        if text != run(wdelta, *words.split()).stdout:
+            raise AssertionError(f"{page.path.name}: is not what wdelta {words} prints; make manual puts it there")
+
+
+def write_parts(wdelta, page):
+    text = PART.sub(lambda part: part[1] + run(wdelta, *part[2].split()).stdout + part[4], page.path.read_text())
+    if text != page.path.read_text():
+        page.path.write_text(text)
+        print(f"wrote {page.path}")
+
+
+def check_synopsis(wdelta, page):
+    command = re.fullmatch(r"wdelta-(\w+)\.1", page.path.name)
+    if command:
+        synopsis = {"-" + name for name in re.findall(r"\bFl (\S+)", page.section("SYNOPSIS"))}
+        require_equal(f"{page.path.name}: SYNOPSIS", set(), synopsis - own_options(wdelta, command.group(1)))
 
 
 def check_mentions(wdelta, pages, commands):
-    known = help_options(wdelta).union(*(help_options(wdelta, command) for command in commands))
+    known = own_options(wdelta).union(*(own_options(wdelta, command) for command in commands))
     for page in pages.values():
         require_equal(f"{page.path.name}: options named in the text", set(), page.mentioned_options() - known)
-
-
-def check_exit_statuses(wdelta, pages):
-    printed = [line.split(maxsplit=1) for line in run(wdelta, "help", "exit-codes").stdout.splitlines()]
-    table = re.findall(r"^\.It (\d+)\n((?:[^.].*\n)+)", pages["wdelta.1"].section("EXIT STATUS"), re.MULTILINE)
-    written = [[code, meaning.strip().replace("\n", " ").replace("\\", "")] for code, meaning in table]
-    if not printed or printed != written:
-        wrong = [f"{a} / {b}" for a, b in zip(printed, written) if a != b]
-        raise AssertionError(f"wdelta.1: EXIT STATUS: {len(printed)} rows printed, {len(written)} written: {wrong[:1]}")
 
 
 def check_pages(pages, commands):
@@ -183,21 +186,25 @@ def check_lines(pages):
 
 
 def main():
-    if len(sys.argv) != 3:
+    words = sys.argv[1:]
+    write = words[:1] == ["--write"]
+    if len(words[write:]) != 2:
         sys.exit(__doc__)
-    wdelta = os.path.abspath(sys.argv[1])
+    wdelta = os.path.abspath(words[write])
     if not os.access(wdelta, os.X_OK):
         sys.exit(f"check_manual: {wdelta}: is no program")
-    pages = {path.name: Page(path) for path in sorted(pathlib.Path(sys.argv[2]).glob("wdelta*.[15]"))}
+    pages = {path.name: Page(path) for path in sorted(pathlib.Path(words[write + 1]).glob("wdelta*.[15]"))}
+    if write:
+        for page in pages.values():
+            write_parts(wdelta, page)
+        pages = {name: Page(page.path) for name, page in pages.items()}
     commands = commands_of(wdelta)
     checks = [("pages", lambda: check_pages(pages, commands))]
-    for command in commands:
-        if command not in WITHOUT_PAGE:
-            checks.append((f"options of {command}", lambda command=command: check_options(wdelta, pages, command)))
+    for page in pages.values():
+        checks.append((f"the program's parts of {page.path.name}", lambda page=page: check_parts(wdelta, page)))
     checks += [
-        ("options of every command", lambda: check_common_options(wdelta, pages)),
+        ("synopses", lambda: [check_synopsis(wdelta, page) for page in pages.values()]),
         ("options in the text", lambda: check_mentions(wdelta, pages, commands)),
-        ("exit statuses", lambda: check_exit_statuses(wdelta, pages)),
         ("members of JSON", lambda: check_json(wdelta, pages, commands)),
         ("line lengths", lambda: check_lines(pages)),
         ("mandoc lint", lambda: check_lint(pages)),
