@@ -33,7 +33,7 @@ int run_apply(const ApplyOptions& options, Context& context) {
   apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
-    fmt::print("{}\n", Json({{"output", options.output}, {"deltas", options.deltas.size()}}).dump());
+    context.print({{"output", options.output}, {"deltas", options.deltas.size()}});
   } else if (!context.quiet) {
     fmt::print("rebuilt {} from {} {}, every digest as it should be\n", options.output, options.deltas.size(),
                options.deltas.size() == 1 ? "delta" : "deltas");

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace wdelta::cmd {
@@ -27,6 +28,12 @@ const Engine& Context::engine() const {
 bool Context::colored() const {
   if (color != "auto") return color == "always";
   return isatty(STDOUT_FILENO) != 0 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
+
+void Context::print(const Json& document) {
+  answered = true;
+  // A path may be no UTF-8, a document is.
+  fmt::print("{}\n", document.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 std::filesystem::path Context::state_directory() const {

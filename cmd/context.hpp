@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/execution.hpp"
+#include "base/json.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "engine/engine.hpp"
 #include "repo/repository.hpp"
@@ -35,10 +36,13 @@ struct Context {
   std::stop_source stop;
   /// What the command does; returns the exit status.
   std::function<int()> run;
+  bool answered = false;  // a document was printed
 
   Execution execution() { return {threads, progress.get(), stop.get_token()}; }
   const Engine& engine() const;
   bool colored() const;
+  /// Prints a document on a line of its own: what --json asks for.
+  void print(const Json& document);
   std::filesystem::path state_directory() const;  // WDELTA_STATE_DIR, else XDG
 };
 

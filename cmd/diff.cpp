@@ -167,7 +167,7 @@ int run_diff(const DiffOptions& options, Context& context) {
     if (output) json["delta_bytes"] = written_bytes(*output);
     json["files"] = Json::array();
     for (const PlaceChange& place : change.places) json["files"].push_back(to_json(place));
-    fmt::print("{}\n", json.dump());
+    context.print(json);
   } else if (!context.quiet) {
     if (!output) print_places(change, options.summary);
     if (totals.tensors > 0) print_totals(totals);

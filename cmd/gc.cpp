@@ -44,12 +44,11 @@ int run_gc(const GcArguments& arguments, Context& context) {
   if (context.json) {
     Json given_up = Json::array();
     for (const Digest& id : report.given_up) given_up.push_back(id.hex());
-    fmt::print("{}\n", Json({{"given_up", given_up},
+    context.print({{"given_up", given_up},
                              {"removed", report.removed},
                              {"removed_bytes", report.removed_bytes},
                              {"planned", report.planned},
-                             {"planned_bytes", report.planned_bytes}})
-                           .dump());
+                             {"planned_bytes", report.planned_bytes}});
     return 0;
   }
   if (context.quiet) return 0;

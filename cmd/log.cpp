@@ -25,13 +25,12 @@ std::map<Digest, std::vector<std::string>> names_of_commits(const Repository& re
   return names;
 }
 
-void print_json(const CommitSummary& commit, const std::vector<std::string>& names) {
-  fmt::print("{}\n", Json({{"commit", commit.id.hex()},
-                           {"time", commit.time},
-                           {"step", commit.step ? Json(*commit.step) : Json(nullptr)},
-                           {"message", commit.title},
-                           {"names", names}})
-                         .dump());
+Json to_json(const CommitSummary& commit, const std::vector<std::string>& names) {
+  return {{"commit", commit.id.hex()},
+          {"time", commit.time},
+          {"step", commit.step ? Json(*commit.step) : Json(nullptr)},
+          {"message", commit.title},
+          {"names", names}};
 }
 
 int run_log(const LogArguments& arguments, Context& context) {
@@ -47,7 +46,7 @@ int run_log(const LogArguments& arguments, Context& context) {
     const auto found = names.find(commit.id);
     const std::vector<std::string> own = found == names.end() ? std::vector<std::string>() : found->second;
     if (context.json) {
-      print_json(commit, own);
+      context.print(to_json(commit, own));
     } else {
       const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
       const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";

@@ -6,7 +6,9 @@
 #include "format.hpp"
 #include "manual.hpp"
 #include "terminal_progress.hpp"
+#include "usage.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fmt/format.h>
@@ -45,7 +47,22 @@ void add_common_options(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-void print_version(const Context& context) {
+Json version_of(const Context& context) {
+  Json engine_list = Json::array();
+  for (const Engine& engine : engines()) {
+    engine_list.push_back({{"name", engine.name},
+                           {"usable", engine.usable()},
+                           {"in_use", &engine == &context.engine()},
+                           {"needs", engine.needs}});
+  }
+  Json kernels = Json::array();
+  for (const Blake3Kernel* kernel : blake3_kernels()) kernels.push_back(blake3_kernel_name(*kernel));
+  return {
+      {"version", WDELTA_VERSION}, {"engines", engine_list}, {"blake3_kernels", kernels}, {"threads", context.threads}};
+}
+
+void print_version(Context& context) {
+  if (context.json) return context.print(version_of(context));
   fmt::print("wdelta {}\n", WDELTA_VERSION);
   if (context.verbose == 0) return;
   fmt::print("\nengines, best first:\n");
@@ -80,14 +97,24 @@ void take_signals(std::stop_source stop) {
   signal(SIGPIPE, SIG_IGN);
 }
 
-int print_error(const Context& context, const Error& error) {
+int print_error(Context& context, const Error& error) {
   std::string line = "wdelta: ";
   if (!context.command.empty()) line += context.command + ": ";
   if (!error.object().empty()) line += error.object() + ": ";
   fmt::print(stderr, "{}\n", printable(line + error.what()));
-  if (!error.hint().empty()) fmt::print(stderr, "hint: {}\n", error.hint());
-  if (error.fault() == Fault::interrupted && received_signal == SIGTERM) return 143;
-  return exit_code_of(error.fault());
+  if (!error.hint().empty()) fmt::print(stderr, "hint: {}\n", printable(error.hint()));
+  const bool terminated = error.fault() == Fault::interrupted && received_signal == SIGTERM;
+  const int status = terminated ? 143 : exit_code_of(error.fault());
+  // One document for each run: a verification that failed has printed its findings already.
+  if (context.json && !context.answered) {
+    context.print({{"error",
+                    {{"status", status},
+                     {"command", context.command},
+                     {"object", printable(error.object())},
+                     {"what", printable(error.what())},
+                     {"hint", error.hint()}}}});
+  }
+  return status;
 }
 
 // What was printed must have arrived: a full disk behind stdout is a failure like any other.
@@ -128,11 +155,9 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const auto chosen = app.get_subcommands();
-    const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
-    fmt::print(stderr, "wdelta: {}{}\nhint: wdelta {}{}--help\n", command.empty() ? "" : command + ": ",
-               printable(error.what()), command, command.empty() ? "" : " ");
-    return exit_code_of(Fault::usage);
+    if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
+    context.json = std::count(argv, argv + argc, std::string_view("--json")) > 0;  // not taken over yet
+    return print_error(context, usage_error(app, error));
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
   if (context.threads == 0) context.threads = std::max(1u, std::thread::hardware_concurrency());

@@ -33,15 +33,14 @@ int run_pull(const PullArguments& arguments, Context& context) {
                                           context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
-    fmt::print("{}\n", Json({{"commit", opened.commit.id.hex()},
-                             {"directory", arguments.directory},
-                             {"written", report.written_files},
-                             {"kept", report.kept_files},
-                             {"removed", report.removed_files},
-                             {"written_bytes", report.written_bytes},
-                             {"fetched_bytes", report.fetched_bytes},
-                             {"strays", report.strays}})
-                           .dump());
+    context.print({{"commit", opened.commit.id.hex()},
+                   {"directory", arguments.directory},
+                   {"written", report.written_files},
+                   {"kept", report.kept_files},
+                   {"removed", report.removed_files},
+                   {"written_bytes", report.written_bytes},
+                   {"fetched_bytes", report.fetched_bytes},
+                   {"strays", report.strays}});
   } else if (!context.quiet) {
     fmt::print("{} is commit {}: {} files written ({}, {} fetched), {} kept, {} removed\n", arguments.directory,
                opened.commit.id.hex().substr(0, 12), report.written_files, size_text(report.written_bytes),

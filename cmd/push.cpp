@@ -151,7 +151,7 @@ int run_push(const PushArguments& arguments, Context& context) {
   const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
-    fmt::print("{}\n", to_json(report).dump());
+    context.print(to_json(report));
   } else {
     fmt::print("{}\n", report.id.hex());
     std::fflush(stdout);

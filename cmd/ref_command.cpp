@@ -19,7 +19,7 @@ struct RefArguments {
 
 const char* word_for(RefKind kind) { return kind == RefKind::branch ? "branch" : "tag"; }
 
-int list(const Repository& repository, RefKind kind, const Context& context) {
+int list(const Repository& repository, RefKind kind, Context& context) {
   Json json = Json::object();
   for (const auto& [name, ref] : list_refs(repository.store(), kind)) {
     if (context.json) {
@@ -28,7 +28,7 @@ int list(const Repository& repository, RefKind kind, const Context& context) {
       fmt::print("{}  {}\n", ref.commit->hex().substr(0, 12), name);
     }
   }
-  if (context.json) fmt::print("{}\n", json.dump());
+  if (context.json) context.print(json);
   return 0;
 }
 
@@ -46,7 +46,7 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
   }
   if (before.commit != commit.id) move_ref(repository.store(), kind, name, before, commit.id);
   if (context.json) {
-    fmt::print("{}\n", Json({{word_for(kind), name}, {"commit", commit.id.hex()}}).dump());
+    context.print({{word_for(kind), name}, {"commit", commit.id.hex()}});
   } else if (!context.quiet) {
     fmt::print("{}  {}\n", commit.id.hex().substr(0, 12), name);
   }

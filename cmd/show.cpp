@@ -75,7 +75,7 @@ int run_show(const std::string& location, Context& context) {
   const OpenedCommit opened = open_commit(location, context);
   const RecipeGraph recipes = opened.repository->recipes(opened.commit);
   if (context.json) {
-    fmt::print("{}\n", to_json(opened.commit, recipes).dump());
+    context.print(to_json(opened.commit, recipes));
   } else {
     print_commit(opened.commit, recipes, context);
   }

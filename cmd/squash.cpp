@@ -49,10 +49,7 @@ int run_squash(const SquashArguments& arguments, Context& context) {
              arguments.dry_run ? SquashMode::dry_run : SquashMode::carry_out, context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
-    fmt::print(
-        "{}\n",
-        Json({{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}})
-            .dump());
+    context.print({{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}});
     return 0;
   }
   for (const Digest& id : report.squashed) {

@@ -79,11 +79,10 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
     for (const Finding& finding : report.findings) {
       findings.push_back({{"object", finding.object}, {"what", finding.what}, {"tensors", finding.tensors}});
     }
-    fmt::print("{}\n", Json({{"ok", report.findings.empty()},
-                             {"checked", report.checked},
-                             {"checked_bytes", report.checked_bytes},
-                             {"findings", findings}})
-                           .dump());
+    context.print({{"ok", report.findings.empty()},
+                   {"checked", report.checked},
+                   {"checked_bytes", report.checked_bytes},
+                   {"findings", findings}});
   } else {
     for (const Finding& finding : report.findings) {
       fmt::print("{}: {}\n", finding.object, finding.what);

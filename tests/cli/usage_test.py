@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistyped words are named and get a hint; help is there for every command."""
+
+import unittest
+
+import testing
+
+
+class MistypedTest(testing.Case):
+    def assert_hint(self, hint, *words, says):
+        done = self.run_any(*words)
+        self.assertEqual(done.code, 2, done)
+        self.assertEqual(done.err.splitlines(), [f"wdelta: {says}", f"hint: {hint}"])
+        self.assertEqual(done.out, "")
+
+    def test_the_command_that_was_meant_is_named(self):
+        self.assert_hint("did you mean push?", "psuh", "a", "b", says="psuh: is no command")
+        self.assert_hint("did you mean verify?", "verfy", says="verfy: is no command")
+        self.assert_hint("did you mean pull?", "help", "pul", says="help: pul: is no command")
+        self.assert_hint("wdelta --help lists the commands", "frobnicate", says="frobnicate: is no command")
+        self.assert_hint("wdelta --help lists the commands", "x" * 100000, says="x" * 100000 + ": is no command")
+
+    def test_the_option_that_was_meant_is_named(self):
+        self.assert_hint("did you mean --step?", "push", "--stpe", "5", "a", "b", says="push: --stpe: is no option")
+        self.assert_hint("did you mean --anchor?", "push", "--anch=now", says="push: --anch: is no option")
+        self.assert_hint("did you mean --json?", "--jsno", "log", "a", says="log: --jsno: is no option")
+        self.assert_hint("wdelta log --help lists the options", "log", "-Q", "a", says="log: -Q: is no option")
+
+    def test_what_nothing_takes_and_what_lacks_is_named(self):
+        self.assert_hint("wdelta log --help", "log", "a", "b", "c", says="log: b: is one argument too many")
+        self.assert_hint("wdelta push --help", "push", says="push: CHECKPOINT is required")
+
+    def test_what_was_mistyped_cannot_paint_the_terminal(self):
+        self.assertNotIn("\x1b", self.run_any("\x1b[31mpush").err)
+
+
+class HelpTest(testing.Case):
+    def test_every_command_has_help(self):
+        commands = [line.split()[0] for line in self.run_ok("--help").partition("Subcommands:\n")[2].splitlines()
+                    if line.startswith("  ") and line[2] != " "]
+        self.assertIn("push", commands)
+        for command in commands:
+            with self.subTest(command):
+                self.assertIn(f"Usage: wdelta {command} ", self.run_ok(command, "--help"))
+                self.assertIn(command, self.run_ok("help", command))
+        self.assertIn("wdelta", self.run_ok("help"))
+
+    def test_without_man_the_short_help_is_printed(self):
+        self.assertIn("Usage: wdelta push ", self.run_ok("help", "push", env={"PATH": "/nowhere"}))
+        self.assertIn("Usage: wdelta ", self.run_ok("help", env={"PATH": "/nowhere"}))
+
+    def test_man_is_asked_for_the_page_of_the_command(self):
+        self.write("bin/man", "#!/bin/sh\necho \"page $*\"\n", executable=True)
+        environment = {"PATH": f"{self.scratch}/bin:/bin:/usr/bin"}
+        self.assertEqual(self.run_ok("help", "push", env=environment), "page wdelta-push\n")
+        self.assertEqual(self.run_ok("help", env=environment), "page wdelta\n")
+
+    def test_exit_statuses_are_listed(self):
+        self.assertRegex(self.run_ok("help", "exit-codes"), r"(?m)^  7  conflict")
+
+
+if __name__ == "__main__":
+    testing.main()
