@@ -45,10 +45,10 @@ int run_gc(const GcArguments& arguments, Context& context) {
     Json given_up = Json::array();
     for (const Digest& id : report.given_up) given_up.push_back(id.hex());
     context.print({{"given_up", given_up},
-                             {"removed", report.removed},
-                             {"removed_bytes", report.removed_bytes},
-                             {"planned", report.planned},
-                             {"planned_bytes", report.planned_bytes}});
+                   {"removed", report.removed},
+                   {"removed_bytes", report.removed_bytes},
+                   {"planned", report.planned},
+                   {"planned_bytes", report.planned_bytes}});
     return 0;
   }
   if (context.quiet) return 0;

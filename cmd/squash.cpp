@@ -49,7 +49,8 @@ int run_squash(const SquashArguments& arguments, Context& context) {
              arguments.dry_run ? SquashMode::dry_run : SquashMode::carry_out, context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
-    context.print({{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}});
+    context.print(
+        {{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}});
     return 0;
   }
   for (const Digest& id : report.squashed) {

@@ -107,8 +107,10 @@ void add_verify(CLI::App& app, Context& context) {
   app.add_option("WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
       ->required();
   app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be");
-  const auto deep = app.add_flag("--deep", arguments->deep, "Of a repository: rebuild every file of every commit as well, and check its digest");
-  app.add_flag("--quick", arguments->quick, "Of a repository: check names, documents and sizes; objects are not read, damage inside one is not seen")
+  const auto deep = app.add_flag("--deep", arguments->deep,
+                                 "Of a repository: rebuild every file of every commit as well, and check its digest");
+  app.add_flag("--quick", arguments->quick,
+               "Of a repository: check names, documents and sizes; objects are not read, damage inside one is not seen")
       ->excludes(deep);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_verify(*arguments, context); }; });
