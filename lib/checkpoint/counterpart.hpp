@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 namespace wdelta {
@@ -11,6 +10,7 @@ namespace wdelta {
 struct PlaceLikeness {
   bool same = false;              ///< the same place
   bool same_but_numbers = false;  ///< as global_step99/model.pt and global_step100/model.pt are
+  std::size_t equal_numbers = 0;  ///< then, numbers that are equal: the rank where the step differs
   std::size_t common_end = 0;     ///< characters that both end with
 
   auto operator<=>(const PlaceLikeness&) const = default;
