@@ -53,4 +53,26 @@ TEST_CASE("a slice reads its part and nothing else, and must lie inside") {
   CHECK(fault_of([&] { SliceReader(whole, UINT64_MAX, 2); }) == Fault::corrupt);
 }
 
+TEST_CASE("a reader seen at another size is cut off, or goes on with zero bytes, whatever is read of it") {
+  const auto whole = std::make_shared<MemoryReader>(testing::bytes_of("0123456789"), "memory");
+  for (std::uint64_t size = 0; size <= 25; ++size) {
+    const ResizedReader resized(whole, size);
+    CHECK(resized.size_bytes() == size);
+    CHECK(resized.name() == "memory");
+    std::string expected = "0123456789";
+    expected.resize(size, '\0');
+    for (std::uint64_t offset = 0; offset <= size; ++offset) {
+      for (std::uint64_t length = 0; offset + length <= size; ++length) {
+        std::vector<std::uint8_t> bytes(length, 0xaa);
+        resized.read_at(offset, bytes);
+        if (testing::text_of(bytes) != expected.substr(offset, length)) FAIL("size ", size, ", offset ", offset);
+      }
+    }
+  }
+  // Behind the end nothing of the other reader is read, however far.
+  std::vector<std::uint8_t> bytes(3, 0xaa);
+  ResizedReader(whole, UINT64_MAX).read_at(UINT64_MAX - 3, bytes);
+  CHECK(bytes == std::vector<std::uint8_t>(3));
+}
+
 }  // namespace wdelta

@@ -224,4 +224,58 @@ TEST_CASE("a header with any byte changed is refused, or its tensors still tile 
   CHECK(accepted > 0);  // names may change
 }
 
+TEST_CASE("of a file every proper prefix is cut short, the file itself and what is no such file are not") {
+  std::mt19937_64 random(testing::seed());
+  const auto cut_short = [](Bytes bytes) { return is_cut_short(MemoryReader(std::move(bytes), "thing")); };
+  const Bytes files[] = {one_of_each_dtype(random), safetensors_file({}), safetensors_file({}, R"({"format":"pt"})", 3),
+                         safetensors_file({{"empty", "F32", {0}, {}}})};
+  for (const Bytes& file : files) {
+    CHECK_FALSE(cut_short(file));
+    for (std::size_t length = 0; length < file.size(); ++length) {
+      if (!cut_short({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length)})) FAIL("cut at ", length);
+    }
+    Bytes longer = file;
+    longer.push_back(0);
+    CHECK_FALSE(cut_short(longer));
+    // Damage is something else: whatever byte of the header is changed, this throws nothing.
+    for (std::size_t at = 0; at < read(file).front().size(); ++at) {
+      Bytes changed = file;
+      changed[at] ^= static_cast<std::uint8_t>(1u << random() % 8);
+      cut_short(changed);
+    }
+  }
+  CHECK_FALSE(cut_short(raw_safetensors("[]", {})));
+  CHECK_FALSE(cut_short(raw_safetensors(R"({"a":{"data_offsets":[0,"9"]},"b":{"data_offsets":9},"c":9})", {})));
+  CHECK_FALSE(cut_short(raw_safetensors(R"({"a":{"data_offsets":[0,-9]},"b":{"data_offsets":[9]}})", {})));
+  CHECK_FALSE(cut_short(Bytes(100, 0x20)));
+  CHECK_FALSE(cut_short(Bytes(100)));
+  // A length beyond what a header may have is none that is still to come.
+  const LargeReader large({0x01, 0xe1, 0xf5, 0x05, 0, 0, 0, 0, '{'}, 1000);
+  CHECK_FALSE(is_cut_short(large));
+  CHECK(large.longest() <= 8);
+}
+
+TEST_CASE("a file of bytes is laid out as a body of whole elements and a tail of the bytes that are left") {
+  for (const testing::DtypeBits dtype : testing::k_all_dtypes) {
+    const Dtype& type = *dtype_named(dtype.name);
+    for (const std::uint64_t size :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{8}, std::uint64_t{1001}, UINT64_MAX}) {
+      const SafetensorsHeader header = SafetensorsHeader::of_bytes(size, type);
+      CHECK(tiles(header, size));
+      CHECK(header.front().empty());
+      REQUIRE(header.tensors().size() == 2);
+      CHECK(header.find("body") == &header.tensors()[0]);
+      CHECK(header.find("tail") == &header.tensors()[1]);
+      CHECK(header.tensors()[0].dtype == &type);
+      CHECK(header.tensors()[1].dtype == dtype_named("U8"));
+      CHECK(header.tensors()[1].size_bytes() == size % type.width_bytes);
+      for (const testing::DtypeBits other : testing::k_all_dtypes) {
+        const auto seen = SafetensorsHeader::of_bytes(size, *dtype_named(other.name));
+        CHECK(header.is_laid_out_like(seen) == (other.name == dtype.name));
+      }
+      CHECK(header.is_laid_out_like(SafetensorsHeader::of_bytes(size ^ 1, type)) == false);
+    }
+  }
+}
+
 }  // namespace wdelta

@@ -102,6 +102,18 @@ TEST_CASE("a description counts elements and changes of the whole file, and name
   }
 }
 
+TEST_CASE("a base that ends early goes on with zero bytes, one that is longer is cut off") {
+  std::mt19937_64 random(seed());
+  const Bytes bytes = random_bytes(random, 1000);
+  const auto changes = [](const Bytes& base, const Bytes& next) {
+    return make_opaque_delta({file_of(base)}, file_of(next), "BF16").change.description.change_count;
+  };
+  CHECK(changes(bytes, cut_or_continued(bytes, 200'001)) == 0);
+  CHECK(changes(cut_or_continued(bytes, 200'001), bytes) == 0);
+  CHECK(changes({}, Bytes(1001)) == 0);
+  CHECK(changes({}, Bytes(1001, 1)) == 501);
+}
+
 TEST_CASE("a chain of opaque deltas gives what applying them in turn gives, whatever each takes the bytes for") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());

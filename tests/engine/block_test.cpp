@@ -14,7 +14,7 @@ using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
-                                     BlockChoice::whole};
+                                     BlockChoice::whole, BlockChoice::unknown_bytes};
 
 /// One encoder and one decoder per engine that runs here, for one choice of mode.
 class Coders {
@@ -176,6 +176,40 @@ TEST_CASE("automatic takes the mode that fits the changes") {
   REQUIRE(coders.wrong_with(base, random_bytes(random, base.size()), k_bf16) == nullptr);
   CHECK(coders.summary.mode == BlockMode::whole);
   CHECK(coders.coded.size() == 1 + base.size());
+}
+
+TEST_CASE(
+    "bytes of unknown kind are never larger than whole or than automatic has them, and repeats are found in them") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Coders automatic(BlockChoice::automatic);
+  Coders unknown(BlockChoice::unknown_bytes);
+  const Bytes word = random_bytes(random, 1024);
+  for (const ElementType type : k_element_types) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{31}, std::size_t{4096}, std::size_t{65536}}) {
+      const std::size_t size = count * type.width_bytes;
+      Bytes text;
+      while (text.size() < size) text.insert(text.end(), word.begin(), word.end());
+      text.resize(size);
+      const Bytes noise = random_bytes(random, size);
+      const Bytes none(size);
+      for (const auto& [base, next] : {std::pair(none, noise),
+                                       {none, text},
+                                       {noise, text},
+                                       {text, noise},
+                                       {noise, none},
+                                       {noise, changed(noise, type, 0.02, random)}}) {
+        CAPTURE(int{type.width_bytes});
+        CAPTURE(count);
+        REQUIRE(automatic.wrong_with(base, next, type) == nullptr);
+        REQUIRE(unknown.wrong_with(base, next, type) == nullptr);
+        CHECK(unknown.coded.size() <= 1 + next.size());
+        CHECK(unknown.coded.size() <= automatic.coded.size());
+        // Steps from noise are noise, and a byte of the word is as likely as any other: only the repeats give it away.
+        if (next == text && count >= 4096 && base == noise) CHECK(unknown.coded.size() < size / 2 + 100);
+      }
+    }
+  }
 }
 
 TEST_CASE("comparing tells what encoding would, and writes nothing") {
