@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/stat.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -118,6 +120,7 @@ PullSite::PullSite(const fs::path& directory, PullWay way, const Execution& exec
     lock_.reset();
     next_lock_.reset();
     execution.check_stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   remove_put_away();
   if (way_ == PullWay::swap && is_there()) take_mode_and_owner(directory_, next_);

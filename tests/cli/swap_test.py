@@ -399,6 +399,39 @@ class SwapTest(testing.Case):
                     self.assertIn(found, [testing.describe(step) for step in self.steps])
                     self.assertEqual(self.beside(), [])
 
+    def test_whoever_waits_for_a_directory_that_is_exchanged_waits_for_the_new_one_too(self):
+        self.push_steps()
+        for way in WAYS:
+            self.run_ok("pull", self.at(0), self.out)
+            self.run_ok("pull", self.at(0), self.scratch / "new")
+            with open(self.out / ".wdelta" / "lock") as old, open(self.scratch / "new" / ".wdelta" / "lock") as new:
+                for held in (old, new):
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                child = subprocess.Popen(self.command("pull", *way, self.at(1), self.out), env=self.environment(),
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                self.assertIn(b"waiting", child.stderr.readline())
+                self.out.rename(self.scratch / "old")
+                (self.scratch / "new").rename(self.out)
+                old.close()
+                self.assertIn(b"waiting", child.stderr.readline())
+                self.assertIsNone(child.poll())
+                self.assert_same_tree(self.out, self.steps[0])
+            child.communicate()
+            self.assertEqual(child.returncode, 0)
+            self.assert_same_tree(self.out, self.steps[1])
+            self.assert_same_tree(self.scratch / "old", self.steps[0])
+            shutil.rmtree(self.scratch / "old")
+
+    def test_notes_are_in_the_new_directory_before_it_is_seen(self):
+        """So that a kill behind the exchange cannot lose them: here nothing can be added to it from then on."""
+        self.push_steps()
+        self.swap(0)
+        (self.out / "notes").write_text("mine")
+        closed = self.poor("link=EPERM", "ioctl=EOPNOTSUPP", "pwrite=EIO")
+        closed["env"]["FAULT_BELOW"] += "/out"
+        self.swap(1, **closed)
+        self.assertEqual((self.out / "notes").read_text(), "mine")
+
     def test_waiting_is_said(self):
         self.push_steps()
         self.swap(0)
