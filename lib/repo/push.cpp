@@ -74,15 +74,20 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Che
   const RecipeGraph graph = repository.recipes(commit);
   const RecipeGraph nothing_known;
   FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution);
+  std::vector<const FileIdentity*> files;
+  std::uint64_t total_bytes = 0;
   for (const ManifestFile& file : commit.manifest.files) {
     const Digest& digest = file.identity.digest;
     if (file.content || !graph.can_make(digest) || graph.chain_length(digest) == 0) continue;
     if (choice != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
-    execution.progress->begin("storing an anchor", file.identity.size_bytes);
-    const CheckpointFile& source = *checkpoint.find(file.identity.path);
-    if (keeper.keep_bytes(source, source.open()) != digest) {
-      throw Error(Fault::local, file.identity.path, "changed while an anchor was made of it",
-                  "the commit itself is safe");
+    files.push_back(&file.identity);
+    total_bytes += file.identity.size_bytes;
+  }
+  if (!files.empty()) execution.progress->begin("storing an anchor", total_bytes);
+  for (const FileIdentity* file : files) {
+    const CheckpointFile& source = *checkpoint.find(file->path);
+    if (keeper.keep_bytes(source, source.open()) != file->digest) {
+      throw Error(Fault::local, file->path, "changed while an anchor was made of it", "the commit itself is safe");
     }
   }
   keeper.finish();

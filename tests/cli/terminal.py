@@ -38,9 +38,9 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def _read(self):
-        """Whether there may be more to come."""
-        select.select([self.master], [], [], 1)
+    def read(self, seconds=1):
+        """Reads what comes within so many seconds; whether there may be more."""
+        select.select([self.master], [], [], seconds)
         try:
             piece = os.read(self.master, 1 << 16)
         except BlockingIOError:
@@ -54,12 +54,16 @@ class Terminal:
         """Reads until the text was written."""
         end = time.monotonic() + _PATIENCE_SECONDS
         while text not in self.screen:
-            if not self._read() or time.monotonic() > end:
+            if not self.read() or time.monotonic() > end:
                 raise AssertionError(f"{text!r} did not come; what came is\n{self.screen}")
+
+    def ended(self):
+        """Whether the program is gone; its exit status is kept for wait()."""
+        return os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def wait(self):
         """Reads until the program is gone; returns its exit status."""
-        while self._read():
+        while self.read():
             pass
         self.code = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
         return self.code
