@@ -5,6 +5,9 @@ ends at one of them or one of them fails."""
 import errno
 import os
 import re
+import subprocess
+import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +57,33 @@ def environment(below, at=None, log=None):
     return more
 
 
+class Paused:
+    """A run that waits before one of its calls until it is told to go on."""
+
+    def __init__(self, case, number, *words, **more):
+        self.case, self.words = case, words
+        self.gate = Path(tempfile.mkdtemp(dir=case.scratch, prefix="gate-")) / "gate"
+        more["env"] = {**more.get("env", {}), **environment(case.scratch, f"wait:{number}"),
+                       "KILL_POINTS_GATE": str(self.gate)}
+        self.child = start(case, *words, **more)
+        while not Path(f"{self.gate}.reached").exists() and self.child.poll() is None:
+            time.sleep(0.001)
+
+    def go_on(self):
+        self.gate.touch()
+        return ended(self.child, self.words)
+
+
+def start(case, *words, env=None):
+    return subprocess.Popen(case.command(*words), env=case.environment(**(env or {})), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(child, words, told=""):
+    out, err = child.communicate(timeout=120)
+    return testing.Run(words, child.returncode, out, told + err)
+
+
 def read_log(log):
     points = []
     for line in Path(log).read_text().splitlines():
@@ -94,3 +124,9 @@ def mixture(found, trees):
         if weights_of(found) == weights_of(tree) and all(tree.get(path) == what for path, what in entrances.items()):
             return None
     return f"{sorted(entrances)} beside {sorted(weights_of(found))} of no one commit"
+
+
+def main():
+    if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK):
+        tempfile.tempdir = "/dev/shm"  # thousands of syncs, of which only the order matters
+    testing.main()

@@ -7,6 +7,7 @@
 //   KILL_POINTS_LOG=FILE       a line for each call: number, call, path, second path (or -), errno (0: it succeeded)
 //   KILL_POINTS_AT=before:N    SIGKILL instead of call N
 //   KILL_POINTS_AT=after:N     SIGKILL when call N has returned
+//   KILL_POINTS_AT=wait:N      before call N, makes the file KILL_POINTS_GATE.reached and waits for KILL_POINTS_GATE
 //   KILL_POINTS_AT=fail:N:E    call N fails with errno E and does nothing
 //   KILL_POINTS_AT=from:N:E    call N and all behind it fail so, but for those that remove: a disk that is full now
 #include <atomic>
@@ -100,6 +101,14 @@ const Order& the_order() {
   return order;
 }
 
+void wait_at_gate() {
+  const char* gate = std::getenv("KILL_POINTS_GATE");
+  if (gate == nullptr) std::abort();
+  static const auto next = real<int(const char*, int, ...)>("open");
+  ::close(next((std::string(gate) + ".reached").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  while (::access(gate, F_OK) != 0) ::usleep(1000);
+}
+
 // Makes a call, or does with it what was ordered.
 template <typename Call>
 auto at_point(const Target& target, Call call) -> decltype(call()) {
@@ -113,6 +122,7 @@ auto at_point(const Target& target, Call call) -> decltype(call()) {
     errno = order.error;
     return -1;
   }
+  if (order.what == "wait" && number == order.number) wait_at_gate();
   if (order.what == "before" && number == order.number) ::raise(SIGKILL);
   const auto result = call();
   const int error = errno;
