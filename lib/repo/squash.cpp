@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -98,6 +99,37 @@ class Squash {
   std::uint64_t stored_bytes_ = 0;
 };
 
+// The digests that are only in commits that were given up before us, but for those that a commit leads through and goes
+// on leading through: it was pushed while they were given up.
+std::set<Digest> gone_before(const History& history, const std::set<Digest>& given_up) {
+  std::set<Digest> gone = history.files_only_of(given_up);
+  for (const auto& [id, commit] : history.commits()) {
+    if (given_up.contains(id) || !commit.uses(gone)) continue;
+    RecipeGraph all;
+    all.add(commit.recipes_without({}));
+    all.settle();
+    RecipeGraph rest;
+    rest.add(commit.recipes_without(gone));
+    rest.settle();
+    std::map<Digest, Recipe> led_through;
+    for (const FileIdentity& file : commit.files) {
+      if (!rest.can_make(file.digest)) all.collect(file.digest, led_through);
+    }
+    for (const auto& [digest, recipe] : led_through) gone.erase(digest);
+  }
+  return gone;
+}
+
+// What is only in commits that are given up now, and what `gone_before` has.
+std::set<Digest> gone_with(const History& history, const std::set<Digest>& before, const std::set<Digest>& now) {
+  std::set<Digest> given_up = before;
+  given_up.insert(now.begin(), now.end());
+  std::set<Digest> gone = history.files_only_of(given_up);
+  for (const Digest& digest : history.files_only_of(before)) gone.erase(digest);
+  gone.merge(gone_before(history, before));
+  return gone;
+}
+
 }  // namespace
 
 SquashReport squash(Repository& repository, const std::optional<Digest>& from, const Digest& to, SquashInto into,
@@ -121,14 +153,17 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
   if (mode == SquashMode::dry_run) return report;
 
   // What others gave up before us counts as given up.
-  std::set<Digest> given_up(report.squashed.begin(), report.squashed.end());
+  std::set<Digest> given_up_before;
   for (const auto& [id, commit] : history.commits()) {
-    if (commit.is_squashed()) given_up.insert(id);
+    if (commit.is_squashed()) given_up_before.insert(id);
   }
+  const std::set<Digest> given_up_now(report.squashed.begin(), report.squashed.end());
+  std::set<Digest> given_up = given_up_before;
+  given_up.insert(given_up_now.begin(), given_up_now.end());
   if (from && given_up.contains(*from)) {
     throw Error(Fault::usage, from->hex(), "was squashed itself", "begin at a commit that stays");
   }
-  Squash work(repository, history, from, history.files_only_of(given_up), engine, execution);
+  Squash work(repository, history, from, gone_with(history, given_up_before, given_up_now), engine, execution);
   std::uint64_t total_bytes = 0;
   for (const Digest& id : report.kept) {
     for (const FileIdentity& file : history.at(id).files) total_bytes += file.size_bytes;
