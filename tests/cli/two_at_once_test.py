@@ -15,7 +15,7 @@ class TwoAtOnceTest(testing.Case):
         super().setUp()
         kill_points.require(self)
         self.repo, self.steps, tensors = self.scratch / "repo", [], self.some_weights(2, 900)
-        for i in range(4):
+        for i in range(8):
             self.write_weights(f"step-{i}/model.safetensors", tensors)
             self.write_weights(f"step-{i}/more-{i}.safetensors", self.some_weights(1, 900))
             self.write(f"step-{i}/config.json", json.dumps({"step": i}))
@@ -211,12 +211,42 @@ class TwoAtOnceTest(testing.Case):
                         pull.go_on()
                 self.restore()
 
-    def test_readers_in_the_middle_of_a_squash(self):
+    def push(self, step):
+        return self.run_ok("push", step, self.repo, "--anchor", "never").strip()
+
+    def push_all(self):
+        """Four commits to start with."""
         if self.run_any("help", "squash").code != 0:
             self.skipTest("this wdelta has no squash")
-        commits = [self.first, *(self.run_ok("push", step, self.repo).strip() for step in self.steps[1:])]
-        shutil.rmtree(self.scratch / "repo.start")
-        shutil.copytree(self.repo, self.scratch / "repo.start")
+        commits = [self.first, *(self.push(step) for step in self.steps[1:4])]
+        for name in ("repo", "state"):
+            shutil.rmtree(self.scratch / f"{name}.start")
+            shutil.copytree(self.scratch / name, self.scratch / f"{name}.start")
+        return commits
+
+    def test_a_squash_in_the_middle_of_a_push_and_one_behind_it(self):
+        kept = self.push_all()
+
+        def meanwhile(push):
+            self.run_ok("squash", self.repo, f"{kept[1]}..main")
+            done = push.go_on()
+            self.assertEqual(done.code, 0, self.told(done))
+            commits = [(done.out.strip(), 4)]
+            for step in (5, 6, 7):
+                commits.append((self.push(self.steps[step]), step))
+            self.run_ok("squash", self.repo, f"{done.out.strip()}..main")
+            self.run_ok("verify", self.repo, "--deep")
+            for commit, step in commits:
+                self.assert_holds(commit, step)
+            self.run_ok("gc", self.repo, "--grace", "0")
+            for commit, step in (commits[0], commits[-1]):
+                self.assert_holds(commit, step)
+            self.run_ok("verify", self.repo, "--deep")
+
+        self.at_each_point(meanwhile, "push", self.steps[4], self.repo, "--anchor", "never")
+
+    def test_readers_in_the_middle_of_a_squash(self):
+        commits = self.push_all()
         def meanwhile(squash):
             self.assertEqual(self.log(), commits[::-1])
             for i, commit in enumerate(commits):
