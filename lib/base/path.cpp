@@ -3,11 +3,43 @@
 
 #include "base/error.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 
 namespace wdelta {
+
+namespace {
+
+constexpr std::string_view k_own_name = ".wdelta";
+
+// Only ASCII: what else a file system takes for the same depends on the file system and its version of Unicode.
+char folded(char character) {
+  return character >= 'A' && character <= 'Z' ? static_cast<char>(character - 'A' + 'a') : character;
+}
+
+// Orders a path right before all that lies in it.
+int rank(char character) { return character == '/' ? -1 : static_cast<unsigned char>(folded(character)); }
+
+bool comes_before(std::string_view a, std::string_view b) {
+  return std::ranges::lexicographical_compare(a, b, {}, rank, rank);
+}
+
+// Of two paths, one right behind the other in that order.
+bool collide(std::string_view a, std::string_view b) {
+  std::size_t same = 0;
+  std::size_t part_begin = 0;
+  while (same < a.size() && same < b.size() && folded(a[same]) == folded(b[same])) {
+    if (a[same] == '/') part_begin = same + 1;
+    ++same;
+  }
+  const bool a_ends = same == a.size() && (same == b.size() || b[same] == '/');
+  // The directories that they share must be spelled alike.
+  return a_ends || a.substr(0, part_begin) != b.substr(0, part_begin);
+}
+
+}  // namespace
 
 const char* why_not_a_place(std::string_view path) {
   if (path.empty()) return "is empty";
@@ -24,7 +56,8 @@ const char* why_not_a_place(std::string_view path) {
     const std::string_view part = path.substr(begin, end - begin);
     if (part.empty()) return "has an empty part";
     if (part == "." || part == "..") return "has a part '.' or '..'";
-    if (part == ".wdelta") return "has a part '.wdelta', which is kept for wdelta's own state";
+    if (std::ranges::equal(part, k_own_name, {}, folded))
+      return "has a part '.wdelta', which is kept for wdelta's own state";
     begin = end + 1;
   }
   return nullptr;
@@ -34,6 +67,14 @@ void require_place(std::string_view path, const std::string& object) {
   if (const char* reason = why_not_a_place(path)) {
     throw Error(Fault::corrupt, object, fmt::format("path {:?}", path.substr(0, 200)).append(" ").append(reason));
   }
+}
+
+std::optional<Collision> find_collision(std::vector<std::string_view> paths) {
+  std::ranges::sort(paths, comes_before);
+  for (std::size_t i = 1; i < paths.size(); ++i) {
+    if (collide(paths[i - 1], paths[i])) return Collision{paths[i - 1], paths[i]};
+  }
+  return std::nullopt;
 }
 
 // The well-formed sequences of Unicode 15, table 3-7.

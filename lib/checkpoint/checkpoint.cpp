@@ -72,6 +72,18 @@ void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index, c
   }
 }
 
+// A commit of two files that some file systems take for one could not be pulled there, and pull refuses it everywhere.
+void require_no_collision(const std::vector<CheckpointFile>& files, const fs::path& directory) {
+  std::vector<std::string_view> paths;
+  for (const CheckpointFile& file : files) paths.push_back(file.path);
+  if (const auto collision = find_collision(std::move(paths))) {
+    throw Error(Fault::unsupported, directory.string(),
+                fmt::format("holds {:?} and {:?}, which are one where case does not count", collision->first,
+                            collision->second),
+                "rename one of them");
+  }
+}
+
 }  // namespace
 
 bool is_weights(std::string_view path) { return path.ends_with(".safetensors"); }
@@ -96,6 +108,7 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
   walk(path, {}, filter, files);
   Checkpoint checkpoint(path.string(), std::move(files));
   checkpoint.filter_ = filter;
+  if (shards == Shards::required) require_no_collision(checkpoint.files_, path);
   for (const CheckpointFile& file : checkpoint.files_) {
     if (shards == Shards::required && file.path.ends_with(".safetensors.index.json"))
       require_shards(checkpoint, file, path);

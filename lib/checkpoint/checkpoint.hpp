@@ -43,7 +43,8 @@ class Checkpoint {
   /// Looks at names and stamps, reads no weights. In a directory, all regular files below it and symlinks to such; left
   /// out are `.wdelta`, `.git`, `.cache/huggingface` and the temporary files of OutputFile. Throws not_found; local for
   /// a dangling symlink, for something that is no file, or when an index (*.safetensors.index.json) names a shard that
-  /// is not there; unsupported for a name that is not UTF-8 or may not be a place.
+  /// is not there; unsupported for a name that is not UTF-8 or may not be a place. With Shards::required it is to be
+  /// kept: then unsupported, too, for names that collide where case does not count.
   /// Only what `filter` takes of a directory is looked at; a shard that it leaves out need only be there.
   static Checkpoint open(const std::filesystem::path& path, Shards shards = Shards::required,
                          const PathFilter& filter = {});

@@ -44,6 +44,12 @@ DeltaList delta_list_from(std::string_view text, const std::string& object) {
     }
     list.files.push_back(std::move(file));
   }
+  std::vector<std::string_view> paths;
+  for (const ListedFile& file : list.files) paths.push_back(file.identity.path);
+  if (const auto collision = find_collision(std::move(paths))) {
+    throw Error(Fault::corrupt, object,
+                fmt::format("paths {:?} and {:?} collide", collision->first, collision->second));
+  }
   for (const ParsedJson& value : array_member(json, "removed", object)) {
     if (!value.is_string()) throw Error(Fault::corrupt, object, "\"removed\" holds something that is no path");
     require_place(value.get<std::string>(), object);

@@ -54,7 +54,8 @@ ManifestFile manifest_file_from(const ParsedJson& json, const std::string& objec
   return file;
 }
 
-// Paths are ordered and distinct, and none goes through another as if that were a directory.
+// Paths are ordered and distinct, none goes through another as if that were a directory, and none is another in other
+// case.
 void require_distinct(const std::vector<ManifestFile>& files, const std::string& object) {
   for (std::size_t i = 1; i < files.size(); ++i) {
     const std::string& before = files[i - 1].identity.path;
@@ -62,13 +63,11 @@ void require_distinct(const std::vector<ManifestFile>& files, const std::string&
     if (before >= path)
       throw Error(Fault::corrupt, object, fmt::format("path {:?} is out of order or there twice", path));
   }
-  for (const ManifestFile& file : files) {
-    const std::string below = file.identity.path + "/";
-    const auto next =
-        std::ranges::lower_bound(files, below, {}, [](const ManifestFile& each) { return each.identity.path; });
-    if (next != files.end() && next->identity.path.starts_with(below)) {
-      throw Error(Fault::corrupt, object, fmt::format("path {:?} is a file and a directory", file.identity.path));
-    }
+  std::vector<std::string_view> paths;
+  for (const ManifestFile& file : files) paths.push_back(file.identity.path);
+  if (const auto collision = find_collision(std::move(paths))) {
+    throw Error(Fault::corrupt, object,
+                fmt::format("paths {:?} and {:?} collide", collision->first, collision->second));
   }
 }
 

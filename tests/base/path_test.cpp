@@ -3,11 +3,60 @@
 
 #include "testing/fault.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <doctest/doctest.h>
+#include <map>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace wdelta {
+
+TEST_CASE(
+    "paths collide when one is, or lies in, the other, or when their case is all that tells parts of them apart") {
+  // The law, said without sorting: of all parts and all directories, no two differ in case only.
+  const auto lower = [](std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    return text;
+  };
+  const auto collides = [&](const std::vector<std::string>& paths) {
+    std::map<std::string, std::string> spelled;
+    std::set<std::string> files;
+    for (const std::string& path : paths) {
+      if (!files.insert(lower(path)).second) return true;
+      for (std::size_t i = 0; i <= path.size(); ++i) {
+        if (i < path.size() && path[i] != '/') continue;
+        const std::string part = path.substr(0, i);
+        if (spelled.emplace(lower(part), part).first->second != part) return true;
+      }
+    }
+    return std::ranges::any_of(files, [&](const std::string& file) {
+      return std::ranges::any_of(files, [&](const std::string& other) { return other.starts_with(file + "/"); });
+    });
+  };
+  std::mt19937 random(7);
+  int found = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::string> paths;
+    for (auto i = random() % 4 + 1; i > 0; --i) {
+      std::string path;
+      for (auto part = random() % 3; part <= 2; ++part) {
+        path += path.empty() ? "" : "/";
+        for (auto c = random() % 2; c <= 1; ++c) path += "abAB-0"[random() % 6];
+      }
+      paths.push_back(path);
+    }
+    CAPTURE(paths.front());
+    CAPTURE(paths.back());
+    const auto collision = find_collision({paths.begin(), paths.end()});
+    REQUIRE(collision.has_value() == collides(paths));
+    found += collision.has_value() ? 1 : 0;
+  }
+  CHECK(found > 1000);
+  CHECK(found < 19000);
+}
 
 TEST_CASE("ordinary relative paths are places") {
   for (const std::string path :

@@ -49,6 +49,16 @@ TEST_CASE("a directory's files are found at any depth and come ordered by the by
   CHECK(checkpoint.find("zzz") == nullptr);
 }
 
+TEST_CASE("files that are one where case does not count can be looked at, and not kept") {
+  for (const auto& [first, second] : {std::pair("a.txt", "A.txt"), {"x/a", "X/b"}, {"x/y/a", "x/Y"}}) {
+    ScratchDirectory scratch;
+    put_file(scratch / first, "1");
+    put_file(scratch / second, "2");
+    CHECK(testing::fault_of([&] { Checkpoint::open(scratch.path()); }) == Fault::unsupported);
+    CHECK(Checkpoint::open(scratch.path(), Shards::any).files().size() == 2);
+  }
+}
+
 TEST_CASE("an empty directory is a checkpoint without files") {
   ScratchDirectory scratch;
   CHECK(Checkpoint::open(scratch.path()).files().empty());

@@ -3,11 +3,13 @@
 
 import os
 import re
+import string
 from pathlib import Path
 
 from delta import Delta, Named, check_content, check_path, check_seal
 from refusal import Refused, is_count, require, strict_json
 
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # the case that does not count
 LISTING = "wdelta.json"
 
 
@@ -49,7 +51,12 @@ class DirectoryDelta:
         for path in paths:
             check_path(path, self.what)
         require(len(set(paths)) == len(paths), f"{self.what}: a path stands twice")
-        names = {entry["path"] for entry in files}
+        names, folded = {entry["path"] for entry in files}, {}
+        for path in names:
+            for end in range(1, path.count("/") + 2):
+                spelled = "/".join(path.split("/")[:end])
+                other = folded.setdefault(spelled.translate(LOWER), spelled)
+                require(other == spelled, f"{self.what}: {other} and {spelled} are one where case does not count")
         for path in names:
             parts = path.split("/")
             require(not any("/".join(parts[:end]) in names for end in range(1, len(parts))),

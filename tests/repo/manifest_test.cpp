@@ -98,7 +98,12 @@ TEST_CASE("paths that lead out of a directory, collide or are out of order are r
                                                                  {"a", "a/b"},
                                                                  {"a", "a-", "a/b"},
                                                                  {"a", "a!", "a/b/c"},
-                                                                 {"x/y", "x/y/z"}}) {
+                                                                 {"x/y", "x/y/z"},
+                                                                 {"A.txt", "a.txt"},
+                                                                 {"A/x", "a/y"},
+                                                                 {"A/x", "a"},
+                                                                 {"A", "a/x"},
+                                                                 {".WDELTA/x"}}) {
     CHECK(with_paths(paths) == Fault::corrupt);
   }
 }
