@@ -180,7 +180,8 @@ class DamageTest(testing.Case):
         content = weights.read_bytes()
         for length in (0, 7, 8, 9, 100, len(content) // 2, len(content) - 1):
             weights.write_bytes(content[:length])
-            self.run_fails(5, "push", step, self.scratch / "repo", says=weights.name)
+            # Most likely it is still being written.
+            self.run_fails(3, "push", step, self.scratch / "repo", says=[weights.name, "--wait-stable"])
             self.run_fails(5, "diff", step, step, "-o", self.scratch / "delta", says=weights.name,
                            absent=self.scratch / "delta")
         weights.unlink()
