@@ -112,21 +112,28 @@ PullSite::PullSite(const fs::path& directory, PullWay way, const Execution& exec
       execution_(&execution),
       next_(beside("newdir")),
       old_(beside("olddir")) {
-  if (way_ == PullWay::swap) {
-    make_directories(directory_.parent_path());
-    require_exchangeable(directory_);
+  try {
+    if (way_ == PullWay::swap) {
+      make_directories(directory_.parent_path());
+      require_exchangeable(directory_);
+    }
+    while (!try_to_lock()) {
+      lock_.reset();
+      next_lock_.reset();
+      execution.check_stop();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    remove_put_away();
+    if (way_ == PullWay::swap && is_there()) take_mode_and_owner(directory_, next_);
+  } catch (...) {
+    leave();
+    throw;
   }
-  while (!try_to_lock()) {
-    lock_.reset();
-    next_lock_.reset();
-    execution.check_stop();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  remove_put_away();
-  if (way_ == PullWay::swap && is_there()) take_mode_and_owner(directory_, next_);
 }
 
-PullSite::~PullSite() {
+PullSite::~PullSite() { leave(); }
+
+void PullSite::leave() noexcept {
   if (!next_lock_) return;
   try {
     remove_away(next_, next_lock_);
@@ -166,15 +173,26 @@ bool PullSite::try_to_lock() {
 // What lies there already is of a pull that was killed, before the exchange or behind it: nobody needs it either way.
 bool PullSite::lock_sibling() {
   // Private until it has the mode of the directory that it is to replace.
-  if (::mkdir(next_.c_str(), lock_ ? 0700 : 0777) != 0 && errno != EEXIST) {
-    throw system_error(errno, next_.string(), "create");
-  }
-  std::error_code vanished;
-  fs::create_directory(pull_folder(next_), vanished);
+  const bool made = ::mkdir(next_.c_str(), lock_ ? 0700 : 0777) == 0;
+  if (!made && errno != EEXIST) throw system_error(errno, next_.string(), "create");
+  const auto make_folder = [&] {
+    std::error_code error;
+    fs::create_directory(pull_folder(next_), error);
+    // Vanished: somebody removed it, and all is looked at again.
+    if (error && error != std::errc::no_such_file_or_directory)
+      throw system_error(error.value(), pull_folder(next_).string(), "create");
+  };
   NoProgress silent;
   Execution execution = *execution_;
   if (lock_ && !lock_->is_held()) execution.progress = &silent;  // that there are no locks here was said
-  next_lock_ = lock_in(next_, execution);
+  try {
+    make_folder();
+    next_lock_ = lock_in(next_, execution);
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (made) fs::remove_all(next_, ignored);
+    throw;
+  }
   if (!next_lock_ || !next_lock_->is_in_place()) return false;
   if (way_ == PullWay::in_place || is_unused(next_)) return true;
   remove_away(next_, next_lock_);
@@ -236,7 +254,12 @@ void PullSite::exchange_by_two_renames() {
 // Under a name of its own first, so that the old one is free at once: over NFS a directory can not be removed while
 // somebody has a file in it open, be it only our own lock.
 void PullSite::remove_away(const fs::path& path, std::optional<FileLock>& lock_in_it) {
-  rename_or_throw(path, beside("rm" + random_hex(4)));
+  if (::rename(path.c_str(), beside("rm" + random_hex(4)).c_str()) != 0) {
+    // A full disk may lack the room for a name.
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) throw system_error(error.value(), path.string(), "remove");
+  }
   lock_in_it.reset();
   remove_put_away();
 }

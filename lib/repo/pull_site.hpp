@@ -39,6 +39,7 @@ class PullSite {
   void exchange();
 
  private:
+  void leave() noexcept;
   bool try_to_lock();
   bool lock_sibling();
   bool finish_exchange();
