@@ -5,33 +5,80 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace wdelta {
 
-ParsedJson parse_json(std::string_view text, const std::string& object) {
-  constexpr int k_deepest = 16;
-  std::vector<std::unordered_set<std::string>> names;
-  const ParsedJson::parser_callback_t watch = [&](int depth, ParsedJson::parse_event_t event, ParsedJson& parsed) {
-    const bool begins =
-        event == ParsedJson::parse_event_t::object_start || event == ParsedJson::parse_event_t::array_start;
-    if (begins && depth >= k_deepest)
-      throw Error(Fault::corrupt, object, fmt::format("JSON is nested deeper than {}", k_deepest));
-    if (event == ParsedJson::parse_event_t::object_start) names.emplace_back();
-    if (event == ParsedJson::parse_event_t::object_end) names.pop_back();
-    if (event == ParsedJson::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
-      throw Error(Fault::corrupt, object, fmt::format("JSON has the name {:?} twice", parsed.get<std::string>()));
-    }
+namespace {
+
+// Builds the document from the parser's events. The parser's own way to look at them while it builds one goes through
+// an array again after each of its elements: a manifest of a million files would take hours.
+class Builder final : public nlohmann::json_sax<ParsedJson> {
+ public:
+  explicit Builder(const std::string& object) : object_(&object) {}
+  ParsedJson take() { return std::move(document_); }
+
+  bool null() override { return put(nullptr) != nullptr; }
+  bool boolean(bool value) override { return put(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return put(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return put(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t&) override { return put(value) != nullptr; }
+  bool string(string_t& value) override { return put(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(std::size_t) override { return start(ParsedJson::object()); }
+  bool start_array(std::size_t) override { return start(ParsedJson::array()); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& name) override {
+    const auto [place, is_new] = open_.back()->emplace(name, nullptr);
+    if (!is_new) throw Error(Fault::corrupt, *object_, fmt::format("JSON has the name {:?} twice", name));
+    member_ = &*place;
     return true;
-  };
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& exception) override {
+    throw Error(Fault::corrupt, *object_, fmt::format("not valid JSON: {}", exception.what()));
+  }
+
+ private:
+  bool start(ParsedJson&& empty) {
+    constexpr std::size_t k_deepest = 16;
+    if (open_.size() >= k_deepest)
+      throw Error(Fault::corrupt, *object_, fmt::format("JSON is nested deeper than {}", k_deepest));
+    open_.push_back(put(std::move(empty)));
+    return true;
+  }
+  bool end() {
+    open_.pop_back();
+    return true;
+  }
+  // What it returns stays where it is as long as it is open: nothing is put into its parent meanwhile.
+  ParsedJson* put(ParsedJson value) {
+    ParsedJson* place = &document_;
+    if (!open_.empty()) {
+      ParsedJson& parent = *open_.back();
+      if (parent.is_array()) parent.push_back(nullptr);
+      place = parent.is_array() ? &parent.back() : member_;
+    }
+    *place = std::move(value);
+    return place;
+  }
+
+  const std::string* object_;
+  ParsedJson document_;
+  std::vector<ParsedJson*> open_;
+  ParsedJson* member_ = nullptr;
+};
+
+}  // namespace
+
+ParsedJson parse_json(std::string_view text, const std::string& object) {
   // The parser takes a NUL for the end of the text, so that anything could hide behind it.
   if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
-  try {
-    return ParsedJson::parse(text, watch);
-  } catch (const nlohmann::json::exception& exception) {
-    throw Error(Fault::corrupt, object, fmt::format("not valid JSON: {}", exception.what()));
-  }
+  Builder builder(object);
+  ParsedJson::sax_parse(text, &builder);
+  return builder.take();
 }
 
 namespace {
