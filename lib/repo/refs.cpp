@@ -58,18 +58,45 @@ const char* why_not_a_ref_name(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+std::uint64_t number_of(std::string_view digits) {
+  std::uint64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
+// Where the series of entries with these numbers stands. Entries are counted without gaps and never removed: where one
+// is missing, newer ones may be missing too.
+RefState state_of(const Store& store, RefKind kind, const std::string& name, std::vector<std::uint64_t> numbers) {
+  std::ranges::sort(numbers);
+  RefState ref;
+  for (const std::uint64_t number : numbers) {
+    if (number == 0) continue;  // they are counted from one
+    while (++ref.number < number) {
+      // A listing that was made while others wrote may lack what is there.
+      const std::string key = entry_key(kind, name, ref.number);
+      if (store.get(key) == nullptr) {
+        throw Error(Fault::corrupt, key, fmt::format("is missing, though entry {} is there", number));
+      }
+    }
+  }
+  if (ref.number > 0) ref.commit = read_entry(store, entry_key(kind, name, ref.number)).commit;
+  return ref;
+}
+
+}  // namespace
+
 std::map<std::string, RefState> list_refs(const Store& store, RefKind kind) {
-  std::map<std::string, RefState> refs;
+  std::map<std::string, std::vector<std::uint64_t>> numbers;
   for (const Store::Listed& listed : store.list(folder(kind))) {
     const std::size_t slash = listed.key.rfind('/');
     const std::string number = listed.key.substr(slash + 1);
     if (slash < folder(kind).size() || !is_number(number)) continue;
-    RefState& ref = refs[listed.key.substr(folder(kind).size(), slash - folder(kind).size())];
-    std::uint64_t value = 0;
-    std::from_chars(number.data(), number.data() + number.size(), value);
-    ref.number = std::max(ref.number, value);
+    numbers[listed.key.substr(folder(kind).size(), slash - folder(kind).size())].push_back(number_of(number));
   }
-  for (auto& [name, ref] : refs) ref.commit = read_entry(store, entry_key(kind, name, ref.number)).commit;
+  std::map<std::string, RefState> refs;
+  for (const auto& [name, those] : numbers) refs[name] = state_of(store, kind, name, those);
   return refs;
 }
 
@@ -80,17 +107,13 @@ std::vector<Digest> all_ref_targets(const Store& store, RefKind kind) {
 }
 
 RefState read_ref(const Store& store, RefKind kind, const std::string& name) {
-  RefState ref;
+  std::vector<std::uint64_t> numbers;
   const std::string prefix = folder(kind) + name + "/";
   for (const Store::Listed& listed : store.list(prefix)) {
     const std::string_view number = std::string_view(listed.key).substr(prefix.size());
-    if (!is_number(number)) continue;  // of a branch whose name begins with this one's
-    std::uint64_t value = 0;
-    std::from_chars(number.data(), number.data() + number.size(), value);
-    ref.number = std::max(ref.number, value);
+    if (is_number(number)) numbers.push_back(number_of(number));  // else of a branch whose name begins with this one's
   }
-  if (ref.number > 0) ref.commit = read_entry(store, entry_key(kind, name, ref.number)).commit;
-  return ref;
+  return state_of(store, kind, name, numbers);
 }
 
 void move_ref(Store& store, RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {

@@ -95,6 +95,22 @@ TEST_CASE("a ref stands where it was moved last, and refs do not disturb each ot
   }
 }
 
+TEST_CASE("a ref whose entries have a gap is corrupt") {
+  for (const RefKind kind : k_kinds) {
+    testing::ScratchDirectory scratch;
+    DirectoryStore store(scratch / "store");
+    for (int i = 1; i <= 4; ++i)
+      move_ref(store, kind, "main", read_ref(store, kind, "main"), digest(std::to_string(i)));
+    const std::string folder = kind == RefKind::branch ? "branches/main/" : "tags/main/";
+    CHECK(read_ref(store, kind, "main").commit == digest("4"));
+    store.remove(folder + "0000000000000004");
+    CHECK(read_ref(store, kind, "main").commit == digest("3"));
+    store.remove(folder + "0000000000000002");
+    CHECK(fault_of([&] { read_ref(store, kind, "main"); }) == Fault::corrupt);
+    CHECK(fault_of([&] { list_refs(store, kind); }) == Fault::corrupt);
+  }
+}
+
 TEST_CASE("moving a ref from where it no longer stands is a conflict and changes nothing") {
   testing::ScratchDirectory scratch;
   DirectoryStore store(scratch / "store");
