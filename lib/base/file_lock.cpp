@@ -15,7 +15,10 @@
 namespace wdelta {
 
 FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, const Execution& execution)
-    : path_(path), fd_(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
+    : path_(path), fd_(uninterrupted([&] {
+        return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+      })) {
+  if (!fd_ && errno == ELOOP) throw Error(Fault::local, path.string(), "is a symlink: nothing is written through it");
   if (!fd_) throw system_error(errno, path.string(), "open lock");
   for (bool noted = false; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno == EINTR) continue;

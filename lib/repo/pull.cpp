@@ -18,7 +18,9 @@ namespace {
 // weights changed; what lies there from a pull that was killed does not, since it would let a loader into a mixture.
 class Aside {
  public:
-  explicit Aside(const fs::path& directory) : directory_(directory), folder_(pull_folder(directory) / "aside") {}
+  explicit Aside(const fs::path& directory) : directory_(directory), folder_(pull_folder(directory) / "aside") {
+    discard();  // what a pull that was killed left; and nothing is set aside through a symlink
+  }
   Aside(const Aside&) = delete;
   ~Aside() {
     std::error_code ignored;
