@@ -30,8 +30,6 @@ std::vector<BaseFile> BaseFiles::for_place(const std::string& path, const Safete
       return std::tuple(shared_tensors(file), likeness_of_places(file.path, path));
     };
     first = std::ranges::max_element(ordered, {}, rank);
-    // Alike by name is enough: its tensors may all have been renamed.
-    if (shared_tensors(*first) == 0 && !likeness_of_places(first->path, path).same_but_numbers) first = ordered.end();
   }
   if (first == ordered.end()) return {};
   std::rotate(ordered.begin(), first, first + 1);

@@ -28,7 +28,7 @@ class BaseFiles {
 
   /// What to compare the file at place `path` with: first the file at that place, or the only one when the base is a
   /// single file, or else the one that shares most tensors with next (of several, the one whose name is most like
-  /// `path`); then all others. Nothing when no file shares a tensor and none has that place.
+  /// `path`); then all others: tensors may have been renamed as well. Nothing when the base has no weights.
   std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const;
   /// Throws local when a file changed since it was opened.
   void check_unchanged() const;

@@ -179,11 +179,27 @@ class EntryWriter {
   bool begun_ = false;
 };
 
+std::span<const std::uint8_t> front_of(const std::vector<BaseFile>& base) {
+  return base.empty() ? std::span<const std::uint8_t>() : base.front().file->header().front();
+}
+
+// What takes nothing from the base does not name it: it can be had without.
+TensorSources needed_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& header,
+                             const ByteReader& next) {
+  TensorSources sources = find_sources(base, header, next);
+  const bool needs_tensors =
+      std::ranges::any_of(sources.places, [](const auto& place) { return place.file != nullptr; });
+  if (needs_tensors || std::ranges::equal(front_of(base), header.front())) return sources;
+  sources.files.clear();
+  sources.exceptions.clear();
+  return sources;
+}
+
 FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& path, const ByteReader* next,
                          const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
                          BlockChoice choice, const Engine& engine, const Execution& execution,
                          const Dtype* opaque = nullptr) {
-  const TensorSources sources = find_sources(base, header, *next);
+  const TensorSources sources = needed_sources(base, header, *next);
   const bool in_place = lies_in_place(sources, header, next->size_bytes());
   Blake3Tree next_tree(next->size_bytes());
   std::optional<Blake3Tree> base_tree;
@@ -223,9 +239,7 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
     description.element_count += tensor.element_count;
     description.change_count += tensor.change_count;
   }
-  const std::span<const std::uint8_t> base_front =
-      base.empty() ? std::span<const std::uint8_t>() : base.front().file->header().front();
-  change.front_changed = !std::ranges::equal(base_front, header.front());
+  change.front_changed = !std::ranges::equal(front_of(base), header.front());
   if (!base.empty()) {
     for (const Tensor& tensor : base.front().file->header().tensors()) {
       if (header.find(tensor.name) == nullptr) change.removed_tensors.push_back(tensor.name);

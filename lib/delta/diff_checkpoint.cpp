@@ -39,6 +39,11 @@ PlaceChange compare_bytes(const CheckpointFile* base, const CheckpointFile& next
   return place;
 }
 
+// Whether the result is the first file of the base. One that takes nothing from the base names none.
+bool has_bytes_of_base(const DeltaDescription& description) {
+  return !description.base.empty() && description.base.front().digest == description.result.digest;
+}
+
 PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_file, const CheckpointFile& next,
                             const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                             const Execution& execution) {
@@ -50,7 +55,7 @@ PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_fi
   const DeltaDescription& description = place.tensors->description;
   place.digest = description.result.digest;
   if (base_file != nullptr) {
-    const bool same = description.base.front().digest == place.digest && base_file->executable == next.executable;
+    const bool same = has_bytes_of_base(description) && base_file->executable == next.executable;
     place.kind = same ? Kind::same : Kind::changed;
   }
   return place;
@@ -113,9 +118,8 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
                             ? compare_tensors(base_files, base_file, file, target, choice, engine, execution)
                             : compare_bytes(base_file, file, execution);
     if (directory) {
-      const bool base_has_bytes =
-          place.kind == Kind::same ||
-          (place.tensors && base_file != nullptr && place.tensors->description.base.front().digest == place.digest);
+      const bool base_has_bytes = place.kind == Kind::same || (place.tensors && base_file != nullptr &&
+                                                               has_bytes_of_base(place.tensors->description));
       const ListedAs as = keep(place, file, *target, base_has_bytes, execution);
       list.files.push_back({{place.path, place.size_bytes, place.digest}, place.executable, as});
     }

@@ -52,13 +52,7 @@ Digest FileKeeper::keep_weights(const CheckpointFile& file, const std::shared_pt
 }
 
 Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
-  if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) {
-    const std::vector<std::uint8_t> bytes = read_all(*reader);
-    const Digest digest = blake3(bytes);
-    execution_->progress->advance(bytes.size());
-    if (!known_->can_make(digest)) objects_.put_whole(bytes, file.path);
-    return digest;
-  }
+  if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) return objects_.put_whole(*reader, file.path);
   const auto base_of = [&] { return previous_ == nullptr ? std::nullopt : previous_->opaque_for(file.path); };
   const auto base = base_of();
   const auto coding = choose_opaque_coding(base ? base->file : nullptr, *reader, *engine_);
@@ -92,7 +86,7 @@ FileChange FileKeeper::compare(const std::string& path, const std::function<File
 // Keeps a delta where it pays, else the file whole.
 Digest FileKeeper::keep_change(FileChange& change, const CheckpointFile& file, const ByteReader& reader) {
   const Digest digest = change.description.result.digest;
-  if (known_->can_make(digest) || objects_.has_put(digest)) return digest;
+  if (objects_.has(digest)) return digest;
   if (pays(change.delta->size_bytes, file.size_bytes)) {
     if (change.description.opaque == nullptr) kept_.delta_bytes += change.delta->size_bytes;
     objects_.put_delta(std::move(*change.delta), change.description);

@@ -45,12 +45,11 @@ class FileKeeper {
   FileKeeper(Repository& repository, const RecipeGraph& known, const Commit* parent, PreviousCheckpoint* previous,
              const Engine& engine, const Execution& execution)
       : store_(&repository.store()),
-        known_(&known),
         parent_(parent),
         previous_(previous),
         engine_(&engine),
         execution_(&execution),
-        objects_(repository.store(), execution) {}
+        objects_(repository.store(), known, execution) {}
 
   /// Keeps a file of a new commit; a small side file becomes content of the manifest. Throws local when it changes
   /// while it is read.
@@ -70,7 +69,6 @@ class FileKeeper {
   Digest keep_change(FileChange& change, const CheckpointFile& file, const ByteReader& reader);
 
   Store* store_;
-  const RecipeGraph* known_;
   const Commit* parent_;
   PreviousCheckpoint* previous_;
   const Engine* engine_;

@@ -21,7 +21,7 @@ Digest ObjectWriter::put_whole(const ByteReader& file, const std::string& path) 
   }
   OutputFile staged = store_->stage();
   const Digest digest = copy_and_digest(file, staged, *execution_);
-  if (has_put(digest)) return digest;
+  if (has(digest)) return digest;
   const std::string object = object_name(digest, is_weights(path));
   store_->put_staged(object_key(object), std::move(staged));
   recipes_.push_back({digest, file.size_bytes(), {object, 0, file.size_bytes()}, false, {}});
@@ -31,7 +31,7 @@ Digest ObjectWriter::put_whole(const ByteReader& file, const std::string& path) 
 
 Digest ObjectWriter::put_whole(std::span<const std::uint8_t> file, const std::string& path) {
   const Digest digest = blake3(file);
-  if (!has_put(digest)) {
+  if (!has(digest)) {
     pack({digest, file.size(), {"", 0, file.size()}, false, {}}, file,
          is_weights(path) ? Content::safetensors : Content::other);
   }

@@ -23,8 +23,9 @@ class ObjectWriter {
   static constexpr std::uint64_t k_pack_file_bytes = std::uint64_t{1} << 20;
   static constexpr std::size_t k_pack_bytes = std::size_t{32} << 20;
 
-  /// `store` and `execution` must outlive it.
-  ObjectWriter(Store& store, const Execution& execution) : store_(&store), execution_(&execution) {}
+  /// What `known` can make is not put again. All must outlive it.
+  ObjectWriter(Store& store, const RecipeGraph& known, const Execution& execution)
+      : store_(&store), known_(&known), execution_(&execution) {}
 
   /// Keeps a file whole, in one reading; returns its digest.
   Digest put_whole(const ByteReader& file, const std::string& path);
@@ -35,7 +36,8 @@ class ObjectWriter {
   /// Writes what is still held back. Afterwards recipes() holds for everything that was put.
   void finish();
 
-  bool has_put(const Digest& file) const { return put_.contains(file); }
+  /// Whether a file need not be put: it has been, or is known.
+  bool has(const Digest& file) const { return put_.contains(file) || known_->can_make(file); }
   const std::vector<Recipe>& recipes() const { return recipes_; }
   std::uint64_t stored_bytes() const { return stored_bytes_; }
 
@@ -45,6 +47,7 @@ class ObjectWriter {
   void count(const Recipe& recipe);
 
   Store* store_;
+  const RecipeGraph* known_;
   const Execution* execution_;
   std::string pack_;
   std::vector<Recipe> in_pack_;

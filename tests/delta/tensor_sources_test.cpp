@@ -228,6 +228,23 @@ TEST_CASE("the file at the same place is asked first, then the others, and those
   CHECK(find_sources(files, SafetensorsHeader::read(*reader), *reader).files == std::vector{&files[0], &files[2]});
 }
 
+TEST_CASE("a delta that takes nothing from the base names none, and one that takes anything names it") {
+  std::mt19937_64 random(seed());
+  const PlacedFile base = file_of({weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
+  const auto named = [&](const PlacedFile& next) {
+    const Bytes delta = make_delta({base}, next).bytes;
+    REQUIRE((apply_delta(delta, {base}) == next.bytes));
+    return !open_delta(delta)->description().base.empty();
+  };
+  CHECK_FALSE(named(file_of({weights("b", 2000, random)})));
+  CHECK_FALSE(named(file_of({})));
+  CHECK(named(base));
+  CHECK(named(file_of({{"empty", "BF16", {0}, {}}})));
+  // The header is the base's, and no tensor is.
+  const PlacedFile other = file_of({weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
+  CHECK(named(other));
+}
+
 TEST_CASE("sources are found in files that exist only as deltas as in those files themselves") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
