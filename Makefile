@@ -12,7 +12,7 @@ SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check manual bench memory asan tsan fuzz soak coverage install clean help
+.PHONY: all deps demo test check manual bench memory asan tsan fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -72,10 +72,21 @@ coverage: deps ## line coverage of the tests, in build-coverage/coverage.txt
 	@gcovr --filter lib/ --filter cmd/ build-coverage -o build-coverage/coverage.txt && tail -n 3 build-coverage/coverage.txt
 
 install: all ## install the program, its manual and completions (PREFIX, DESTDIR)
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+deb: all ## a Debian package: build/package/wdelta_VERSION_amd64.deb
+	@tests/setup.sh packages dpkg-dev file
+	@tests/setup.sh pack DEB $(BUILD) $(BUILD)/package
+	@tests/package_test.sh deb $(BUILD)/package
+
+tarball: deps ## a program that runs on any Linux: build/package/wdelta-VERSION-linux-x86_64.tar.gz
+	@tests/setup.sh configure build-static -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DWDELTA_STATIC=ON
+	@cmake --build build-static -j $(JOBS)
+	@tests/setup.sh pack TGZ build-static $(BUILD)/package
+	@tests/package_test.sh tarball $(BUILD)/package
 
 clean: ## remove all build folders
-	@rm -rf build build-asan build-tsan build-fuzz build-coverage
+	@rm -rf build build-asan build-tsan build-fuzz build-coverage build-static
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

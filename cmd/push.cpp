@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/push.hpp"
 
+#include "author.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/stability.hpp"
@@ -9,8 +10,6 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
 namespace wdelta::cmd {
 
@@ -30,15 +29,8 @@ struct PushArguments {
   std::optional<std::uint64_t> wait_stable_s;
 };
 
-std::string user_at_host() {
-  char host[256] = "localhost";
-  gethostname(host, sizeof host - 1);
-  const passwd* user = getpwuid(geteuid());
-  return fmt::format("{}@{}", user != nullptr ? user->pw_name : std::to_string(geteuid()), host);
-}
-
 CommitDraft draft_of(const PushArguments& arguments) {
-  CommitDraft draft{arguments.message, user_at_host(), arguments.step, {}};
+  CommitDraft draft{arguments.message, author(), arguments.step, {}};
   for (const std::string& pair : arguments.meta) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0) throw Error(Fault::usage, pair, "is not of the form K=V");

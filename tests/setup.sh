@@ -3,6 +3,7 @@
 # What the Makefile needs of the machine.
 #   setup.sh packages [MORE...]         install what is lacking to build and test, and MORE
 #   setup.sh configure FOLDER OPTION... run CMake, quietly unless it fails
+#   setup.sh pack KIND FOLDER INTO      run CPack over a build, quietly unless it fails
 #   setup.sh format                     check that clang-format would change nothing
 set -eu
 
@@ -35,6 +36,12 @@ configure() {
   log=$(mktemp)
   cmake -S . -B "$folder" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
   rm -f "$log"
+}
+
+pack() {
+  log=$(mktemp)
+  cpack -G "$1" --config "$2/CPackConfig.cmake" -B "$3" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
+  rm -rf "$log" "$3/_CPack_Packages"
 }
 
 format() {
