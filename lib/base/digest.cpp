@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/digest.hpp"
 
-#include <cstring>
-
 namespace wdelta {
 
 std::string Digest::hex() const {
@@ -37,9 +35,3 @@ std::optional<Digest> Digest::parse(std::string_view hex) {
 }
 
 }  // namespace wdelta
-
-std::size_t std::hash<wdelta::Digest>::operator()(const wdelta::Digest& digest) const noexcept {
-  std::size_t value;
-  std::memcpy(&value, digest.bytes.data(), sizeof value);
-  return value;
-}

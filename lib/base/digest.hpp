@@ -3,16 +3,15 @@
 
 #include <array>
 #include <compare>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace wdelta {
 
-/// A BLAKE3 digest: 32 bytes, written as 64 lower-case hex digits.
+/// A BLAKE3 digest: 32 bytes, written as 64 lower-case hex digits. There is no std::hash of it: the digests in a
+/// hostile recipe book could all be chosen to fall into one bucket.
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
 
@@ -23,8 +22,3 @@ struct Digest {
 };
 
 }  // namespace wdelta
-
-template <>
-struct std::hash<wdelta::Digest> {
-  std::size_t operator()(const wdelta::Digest& digest) const noexcept;
-};

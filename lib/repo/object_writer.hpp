@@ -8,9 +8,9 @@
 #include "store/store.hpp"
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 namespace wdelta {
@@ -52,7 +52,7 @@ class ObjectWriter {
   std::string pack_;
   std::vector<Recipe> in_pack_;
   Content last_in_pack_ = Content::other;
-  std::unordered_set<Digest> put_;
+  std::set<Digest> put_;
   std::vector<Recipe> recipes_;
   std::uint64_t stored_bytes_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "base/reader_digest.hpp"
 #include "repo/file_keeper.hpp"
 #include "repo/previous_checkpoint.hpp"
+#include "store/store_space.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -112,6 +113,12 @@ void put_tag(Repository& repository, const std::optional<std::string>& tag, cons
   if (!state.commit) move_ref(repository.store(), RefKind::tag, *tag, state, commit);
 }
 
+std::uint64_t weights_bytes(const Checkpoint& checkpoint) {
+  std::uint64_t total = 0;
+  for (const CheckpointFile& file : checkpoint.files()) total += is_weights(file.path) ? file.size_bytes : 0;
+  return total;
+}
+
 void remember(const fs::path& path, const Commit& commit, const Checkpoint& checkpoint,
               const Execution& execution) try {
   PushState state{commit.id, fs::absolute(checkpoint.name()), {}};
@@ -180,6 +187,8 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   Manifest& manifest = commit.manifest;
   manifest = {report.parent, now_text(), draft.author, draft.message, draft.step, draft.meta, {}, {}, {}};
   for (const CheckpointFile& file : checkpoint.files()) report.checkpoint_bytes += file.size_bytes;
+  // How small deltas and compressed files come out shows only at the end; weights without a commit before are whole.
+  if (!parent.commit) require_space(repository.store(), weights_bytes(checkpoint));
   execution.progress->begin("pushing", report.checkpoint_bytes);
   FileKeeper keeper(repository, parent.recipes, parent.commit ? &*parent.commit : nullptr,
                     previous ? &*previous : nullptr, engine, execution);

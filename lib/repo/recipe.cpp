@@ -94,7 +94,7 @@ void RecipeGraph::settle() {
   };
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   std::vector<std::size_t> missing_bases;
-  std::unordered_map<Digest, std::vector<std::size_t>> used_by;
+  std::map<Digest, std::vector<std::size_t>> used_by;
   const auto add_costs = [](std::uint64_t a, std::uint64_t b) {
     std::uint64_t sum = 0;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
@@ -145,7 +145,7 @@ std::vector<Digest> RecipeGraph::at_hand_for(const Digest& digest) const {
 }
 
 std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std::size_t generations) const {
-  std::unordered_map<Digest, std::vector<const Recipe*>> ways_to;
+  std::map<Digest, std::vector<const Recipe*>> ways_to;
   for (const Recipe& recipe : recipes_) ways_to[recipe.digest].push_back(&recipe);
   std::map<Digest, Recipe> best_ones;
   for (const Digest& file : files) collect(file, best_ones);

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace wdelta {
@@ -83,7 +82,7 @@ class RecipeGraph {
   };
   std::vector<Recipe> recipes_;
   std::vector<Digest> at_hand_;
-  std::unordered_map<Digest, Way> ways_;
+  std::map<Digest, Way> ways_;
 };
 
 }  // namespace wdelta

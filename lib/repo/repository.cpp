@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "base/moment.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr const char* k_repository_key = "wdelta.json";
 constexpr const char* k_repository_format = "wdelta-repository";
+constexpr unsigned k_id_digits = 32;
 constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
 Digest digest_of_text(const std::string& text) {
@@ -36,7 +38,13 @@ std::optional<std::string> Repository::read_id(const Store& store) {
                 fmt::format("branches are moved in a way ({:?}) that this wdelta does not know", branches),
                 "use a newer wdelta");
   }
-  return string_member(json, "id", object);
+  // It becomes the name of a directory, where push keeps its state.
+  std::string id = string_member(json, "id", object);
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (id.size() != k_id_digits || !std::ranges::all_of(id, is_digit)) {
+    throw Error(Fault::corrupt, object, fmt::format("its id is not {} hexadecimal digits", k_id_digits));
+  }
+  return id;
 }
 
 Repository Repository::open(const std::string& location) {
@@ -54,9 +62,10 @@ Repository Repository::open_or_create(const std::string& location) {
   auto id = read_id(*store);
   if (id) return {std::move(store), std::move(*id)};
   if (store->list("").empty()) {
-    store->create(
-        k_repository_key,
-        seal({{"format", k_repository_format}, {"version", 1}, {"id", random_hex(32)}, {"branches", "exclusive"}}));
+    store->create(k_repository_key, seal({{"format", k_repository_format},
+                                          {"version", 1},
+                                          {"id", random_hex(k_id_digits)},
+                                          {"branches", "exclusive"}}));
   }
   id = read_id(*store);  // of several that create at once, the first one's counts
   if (!id) {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
-#include <unordered_set>
+#include <set>
 
 namespace wdelta {
 
@@ -150,7 +150,7 @@ class RepositoryCheck {
   const Execution* execution_;
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
-  std::unordered_set<Digest> rebuilt_;
+  std::set<Digest> rebuilt_;
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include "repo/recipe.hpp"
 #include "store/store.hpp"
 
+#include <map>
 #include <memory>
-#include <unordered_map>
 
 namespace wdelta {
 
@@ -32,7 +32,7 @@ class VersionFinder {
   const RecipeGraph* graph_;
   const Engine* engine_;
   const Execution* execution_;
-  std::unordered_map<Digest, FileVersion> versions_;
+  std::map<Digest, FileVersion> versions_;
 };
 
 }  // namespace wdelta

@@ -83,7 +83,7 @@ class FaultsTest(testing.Case):
     def test_full_disk_under_push(self):
         (a, b), disk = self.steps(), self.small_disk("2m")
         repo = disk / "repo"
-        self.run_fails(3, "push", a, repo, says="No space")
+        self.run_fails(3, "push", a, repo, says="are missing")
         self.assertFalse((repo / "branches").exists())
         self.remount(disk, "size=4m")
         first = self.run_ok("push", a, repo).strip()

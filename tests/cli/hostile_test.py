@@ -4,7 +4,9 @@ nothing large is allocated, and a checkpoint that is in the way of a pull is not
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -90,10 +92,29 @@ class HostileTest(testing.Case):
         for name, listed in (
                 ("twice", [*files, files[-1]]), ("out of order", files[::-1]),
                 ("below a file", self.with_path("config.json/x")["files"]),
-                ("a file and a directory", self.with_path("sub")["files"])):
+                ("a file and a directory", self.with_path("sub")["files"]),
+                ("case of a file", self.with_path("Config.json")["files"]),
+                ("case of a directory", self.with_path("SUB/other")["files"]),
+                ("case of a file and a directory", self.with_path("CONFIG.JSON/x")["files"]),
+                ("case of our own", self.with_path(".WDelta/state.json")["files"])):
             with self.subTest(name):
                 self.commit({**self.manifest, "files": listed})
                 self.refused()
+                self.refused(words=("verify",))
+
+    def test_a_checkpoint_whose_names_collide(self):
+        for first, second in (("config.json", "Config.json"), ("sub/side", "SUB/other"), ("sub/side", "Sub")):
+            if (self.scratch / "step" / second).exists():
+                self.skipTest("this file system takes one case for the other")
+            self.write(f"step/{second}", "x")
+            for words in (["push", self.scratch / "step", self.repo],
+                          ["diff", self.scratch / "step", self.scratch / "step", "-o", self.scratch / "delta"]):
+                self.run_fails(9, *words, says=[f'"{first}"', f'"{second}"'], absent=self.scratch / "delta")
+            (self.scratch / "step" / second).unlink()
+        # A directory that a pull is to make may hold what it likes besides.
+        self.write("deep/er/out/notes", "x")
+        self.write("deep/er/out/NOTES", "y")
+        self.run_ok("pull", self.repo, self.out)
 
     def test_members_that_are_not_what_they_should_be(self):
         file = self.manifest["files"][0]
@@ -147,6 +168,227 @@ class HostileTest(testing.Case):
                 self.run_fails(5, "verify", f"{self.repo}@main")
         self.assert_no_leftovers()
 
+    def books(self, *recipes):
+        """The honest book with its first recipe replaced."""
+        book = json.loads(self.book.read_bytes())
+        return json.dumps({**book, "recipes": [*recipes, *book["recipes"][1:]]}).encode()
+
+    def test_recipes_that_go_in_circles(self):
+        first, *_ = json.loads(self.book.read_bytes())["recipes"]
+        delta = self.first_delta()
+
+        def step(digest, base):
+            return {**first, **delta, "digest": digest, "base": [base]}
+
+        digests = [f"{i:064x}" for i in range(20000)]
+        for length in (1, 2, 20000):
+            around = [step(digest, digests[(i + 1) % length]) for i, digest in enumerate(digests[:length])]
+            self.commit(self.manifest, self.books(step(first["digest"], digests[0]), *around))
+            with self.subTest(length):
+                self.run_fails(4, "pull", self.repo, self.out, says="no recipe")
+                self.run_fails(5, "verify", self.repo)
+        # A chain that ends somewhere, but is longer than any stack.
+        around = [step(digest, digests[i + 1]) for i, digest in enumerate(digests[:-1])]
+        around.append({**first, "digest": digests[-1]})
+        self.commit(self.manifest, self.books(step(first["digest"], digests[0]), *around))
+        self.run_fails(5, "pull", self.repo, self.out)
+        self.run_fails(5, "verify", f"{self.repo}@main")
+
+    def first_delta(self):
+        """Object, offset and length of a real delta."""
+        self.write_weights("next/model.safetensors", self.some_weights())
+        self.run_ok("diff", self.scratch / "step/model.safetensors", self.scratch / "next/model.safetensors", "-o",
+                    self.scratch / "delta")
+        content = (self.scratch / "delta").read_bytes()
+        name = f"{digest_of(content)}.safetensors"
+        self.write(f"repo/objects/{name[:2]}/{name}", content)
+        return {"object": name, "offset": 0, "length": len(content)}
+
+    def test_sizes_that_lie(self):
+        weights = next(file for file in self.manifest["files"] if file["path"] == "model.safetensors")
+        rest = [file for file in self.manifest["files"] if file is not weights]
+        recipes = json.loads(self.book.read_bytes())["recipes"]
+        honest = next(recipe for recipe in recipes if recipe["digest"] == weights["digest"])
+        others = [recipe for recipe in recipes if recipe is not honest]
+        pack = next(recipe for recipe in others if not recipe["object"].endswith(".safetensors"))
+        for size in (0, 1, weights["size"] - 1, weights["size"] + 1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
+            lying = {**self.manifest, "files": sorted([{**weights, "size": size}, *rest], key=lambda file: file["path"])}
+            for book in ([honest], [{**honest, "size": size, "length": size}], [{**honest, "size": size}],
+                         [{**pack, "digest": weights["digest"], "size": size, "length": size}],
+                         [{**pack, "digest": weights["digest"], "size": size, "length": size, "offset": (1 << 64) - size}]
+                         if 0 < size < 1 << 63 else [],
+                         [{**honest, **self.first_delta(), "size": size, "base": []}]):
+                with self.subTest(size=size, book=book):
+                    self.commit(lying, json.dumps({"format": "wdelta-recipes", "version": 1,
+                                                   "recipes": [*book, *others]}).encode())
+                    for words in (["pull", self.repo, self.out], ["verify", f"{self.repo}@main"]):
+                        done = self.run_any(*words, timeout=60)
+                        # 3: there is no room for what it says it is.
+                        self.assertIn(done.code, (3, 4, 5) if size > 1 << 39 else (4, 5), self.told(done))
+                        self.assert_one_line_error(done)
+                    self.assertFalse((self.out / "model.safetensors").exists())
+                    self.assertFalse((self.out / "config.json").exists())
+                    self.assert_no_leftovers()
+
+    def test_documents_that_are_no_sound_json(self):
+        text = json.dumps(self.manifest)
+        book = self.book.read_text()
+        for name, change in (("twice", ('"parent"', '"parent": null, "parent"')), ("huge", ('"step": null', '"step": 1e999')),
+                             ("long", ('"step": null', '"step": ' + "9" * 100000)), ("deep", ('"meta": {', '"meta": {"a":' + '{"a":' * 99999)),
+                             ("negative", ('"step": null', '"step": -1')), ("fraction", ('"step": null', '"step": 1.0')),
+                             ("bytes", ('"message": "', '"message": "\udcff')), ("half", ('"message": "', '"message": "\\ud800')),
+                             ("array", ('"meta": {', '"more": ' + "[" * 100000 + ', "meta": {'))):
+            with self.subTest(name):
+                self.assertIn(change[0], text)
+                self.commit_text(text.replace(*change, 1).encode("utf-8", "surrogateescape"))
+                for words in (("pull",), ("log",), ("show",), ("verify",)):
+                    self.refused(words=words)
+        for name, change in (("twice", ('"recipes":', '"recipes":[],"recipes":')), ("huge", ('"offset":0', '"offset":1e999')),
+                             ("deep", ('"recipes":[', '"recipes":' + "[" * 100000)), ("bytes", ('"object":"', '"object":"\udcff'))):
+            with self.subTest(name):
+                self.assertIn(change[0], book)
+                self.commit(self.manifest, book.replace(*change, 1).encode("utf-8", "surrogateescape"))
+                self.refused()
+                self.refused(words=("verify",))
+
+    def entry(self, number, commit="0" * 64):
+        self.write(f"repo/branches/main/{number:016}", self.sealed({
+            "format": "wdelta-entry", "version": 1, "commit": commit, "write": "0" * 32, "time": "2026-01-01T00:00:00Z"}))
+
+    def test_branches_that_are_not_what_they_should_be(self):
+        entries, state = self.repo / "branches" / "main", self.scratch / "state"
+        good = (entries / f"{1:016}").read_bytes()
+        honest = json.loads(good)["commit"]
+        sealed = {"format": "wdelta-entry", "version": 1, "commit": honest, "write": "0" * 32, "time": ""}
+        for name, number, content in (
+                ("a missing commit", 2, {**sealed, "commit": "1" * 64}), ("a gap", 3, sealed), ("far away", 9999999999999999, sealed),
+                ("no commit", 2, {**sealed, "commit": "x"}), ("another format", 2, {**sealed, "format": "x"}),
+                ("a path", 2, {**sealed, "commit": "../../x"}), ("empty", 2, b""), ("large", 2, b" " * 100000),
+                ("deep", 2, b"[" * 60000), ("not sealed", 2, good.replace(b"2026", b"2027")), ("bytes", 2, b"\xff" + good)):
+            content = content if isinstance(content, bytes) else self.sealed(content)
+            path = self.write(f"repo/branches/main/{number:016}", content)
+            with self.subTest(name):
+                for words in (("pull",), ("show",), ("log",), ("verify",)):
+                    self.refused(4 if name == "a missing commit" and words != ("verify",) else 5, words)
+                step = self.scratch / "step"
+                done = self.run_any("push", step, self.repo)
+                self.assertIn(done.code, (4, 5), self.told(done))
+                self.assert_one_line_error(done)
+            path.unlink()
+            shutil.rmtree(state)
+        self.write(f"repo/branches/main/{0:016}", b"not counted")
+        self.write("repo/branches/main/readme", b"nor this")
+        self.run_ok("pull", self.repo, self.out)
+
+    def test_a_repository_document_that_lies(self):
+        path = self.repo / "wdelta.json"
+        good = path.read_bytes()
+        document = json.loads(good)
+        document.pop("digest")
+        for code, content in ((5, b""), (5, b"{}"), (5, b"\xff"), (5, b"[" * 100000), (5, good[:-2]), (5, good + b" "),
+                              (5, self.sealed({**document, "id": 7})), (9, self.sealed({**document, "version": 2})),
+                              (9, self.sealed({**document, "branches": "any"})), (5, self.sealed({**document, "format": "x"})),
+                              (5, self.sealed({**document, "id": "../../../tmp/x"}))):
+            path.write_bytes(content)
+            with self.subTest(content[:60]):
+                for words in (("pull",), ("log",), ("verify",)):
+                    self.refused(code, words)
+                self.run_fails(code, "push", self.scratch / "step", self.repo)
+
+    def test_a_million_entries(self):
+        if not shutil.which("b3sum"):
+            self.skipTest("b3sum is not installed")
+
+        def digest(path):
+            return subprocess.run(["b3sum", "--no-names", path], capture_output=True, check=True, text=True).stdout.strip()
+
+        empty, count = digest_of(b""), 1_000_000
+        files = ",".join(f'{{"path":"f{i:07}","size":0,"digest":"{empty}","executable":false,"text":""}}' for i in range(count))
+        head = json.dumps({**self.manifest, "files": []})
+        large = self.write("large", head.replace('"files": []', f'"files": [{files}]') + "\n")
+        self.book_and_entry(digest(large), large, self.book.read_bytes())
+        for words in (["show", self.repo, "-q"], ["verify", self.repo]):
+            self.measured(*words)
+        first = json.dumps(json.loads(self.book.read_bytes())["recipes"][0])
+        more = ",".join(first.replace(first[12:76], f"{i:064x}", 1) for i in range(count))
+        book = self.write("book", self.book.read_text().replace('"recipes":[', f'"recipes":[{more},', 1))
+        honest = self.write("manifest", json.dumps(self.manifest) + "\n")
+        commit = digest(honest)
+        place = self.repo / "recipes" / commit
+        place.mkdir()
+        shutil.move(book, place / f"{digest(book)}.json")
+        shutil.rmtree(self.repo / "recipes" / self.large)
+        (self.repo / "commits" / f"{self.large}.json").unlink()
+        self.book_and_entry(commit, honest, None)
+        self.measured("pull", self.repo, self.out)
+        self.assert_same_tree(self.out, self.scratch / "step")
+
+    def book_and_entry(self, commit, manifest, book):
+        if book is not None:
+            self.write(f"repo/recipes/{commit}/{digest_of(book)}.json", book)
+            self.large = commit
+        shutil.move(manifest, self.repo / "commits" / f"{commit}.json")
+        self.number += 1
+        self.entry(self.number, commit)
+
+    def measured(self, *words):
+        """A run that must end well, in bounded memory; says what it took."""
+        child = subprocess.Popen(self.command(*words), env=self.environment(), stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        print(f"{words[0]}: {usage.ru_utime + usage.ru_stime:.1f} s of processor, {usage.ru_maxrss >> 10} MiB", flush=True)
+        self.assertEqual(child.returncode, 0)
+        if not testing.is_sanitized():
+            self.assertLess(usage.ru_maxrss, 3 << 20)
+
+    def test_every_document_mutated(self):
+        """Documents with a change in them, and every digest right again: whatever comes of it, it is told in one line."""
+        step2 = self.write_weights("step/model.safetensors", self.some_weights())
+        self.run_ok("push", self.scratch / "step", self.repo, "--tag", "v")
+        paths = [path for path in self.repo.rglob("*") if path.is_file()]
+        commits = {path.stem: path for path in (self.repo / "commits").iterdir()}
+        tip = json.loads(self.run_ok("show", self.repo, "--json"))["commit"]
+        text, (book,) = commits[tip].read_bytes(), [path.read_bytes() for path in (self.repo / "recipes" / tip).iterdir()]
+        self.number = 2
+        for i in range(int(os.environ.get("ROUNDS", 60))):
+            what, mutated = ("manifest", self.mutated(text)) if i % 2 else ("book", self.mutated(book))
+            self.commit_text(*((mutated, book) if what == "manifest" else (text[:-1] + b" " * i + b"\n", mutated)))
+            with self.subTest(round=i, seed=self.seed, mutated=mutated):
+                for words in (["pull", self.repo, self.out], ["verify", self.repo], ["verify", f"{self.repo}@main"], ["log", self.repo],
+                              ["show", self.repo], ["push", self.scratch / "step", self.repo, "-b", f"side-{i}", "--step", i]):
+                    done = self.run_any(*words, timeout=60)
+                    self.assertIn(done.code, (0, 4, 5, 9), self.told(done))
+                    if done.code != 0:
+                        self.assert_one_line_error(done)
+                outside = [path for path in (self.scratch / "deep").rglob("*") if path != self.out and self.out not in path.parents]
+                self.assertLessEqual(set(outside), {self.out.parent})
+            shutil.rmtree(self.scratch / "deep", ignore_errors=True)
+        self.assertTrue(step2.exists() and paths)
+
+    def mutated(self, content):
+        """The document with one to three values, names or bytes exchanged."""
+        content = bytearray(content)
+        for _ in range(self.random.randrange(1, 4)):
+            at = self.random.randrange(len(content))
+            kind = self.random.randrange(6)
+            if kind == 0:
+                content[at] ^= 1 << self.random.randrange(8)
+            elif kind == 1:
+                del content[at:at + self.random.randrange(1, 20)]
+            elif kind == 2:
+                content[at:at] = content[at - 20:at]
+            elif kind == 3:
+                content[at:at] = self.random.choice([b"null", b"-1", b"1e999", b"[[[", b'{"a":', b"\\u0000", b"\\ud800", b"\xff", b"9" * 40])
+            elif kind == 4:
+                numbers = [match.span() for match in re.finditer(rb"(?<=:)\d+", content)]
+                begin, end = self.random.choice(numbers)
+                content[begin:end] = str(self.random.choice([0, 1, 2**32, 2**62, 2**63, 2**64 - 1, 2**64])).encode()
+            else:
+                digests = [match.span() for match in re.finditer(rb"[0-9a-f]{64}", content)]
+                (begin, end), (other, behind) = self.random.choice(digests), self.random.choice(digests)
+                content[begin:end] = content[other:behind]
+        return bytes(content)
+
     def test_symlinks_in_the_way(self):
         elsewhere = self.scratch / "elsewhere"
         elsewhere.mkdir()
@@ -179,12 +421,43 @@ class HostileTest(testing.Case):
         (self.out / ".wdelta").symlink_to(elsewhere)
         self.run_fails(3, "pull", self.repo, self.out, says=".wdelta")
         self.assertEqual(os.listdir(elsewhere), [])
+        (self.out / ".wdelta").unlink()
+        (self.out / ".wdelta").mkdir()
+        (self.out / ".wdelta" / "lock").symlink_to(elsewhere / "lock")
+        self.run_fails(3, "pull", self.repo, self.out, says=["lock", "symlink"])
+        self.assertEqual(os.listdir(elsewhere), [])
+        (self.out / ".wdelta" / "lock").unlink()
+        for name, content in (("state.json", b"precious"), ("config.json", b"precious")):
+            self.write(f"elsewhere/{name}", content)
+        (self.out / ".wdelta" / "state.json").symlink_to(elsewhere / "state.json")
+        self.run_fails(5, "pull", self.repo, self.out, says="state.json")
+        self.run_ok("pull", self.repo, self.out, "--force")
+        self.write("step/config.json", "{}\n")
+        self.write_weights("step/model.safetensors", self.some_weights())
+        self.run_ok("push", self.scratch / "step", self.repo)
+        (self.out / ".wdelta" / "aside").symlink_to(elsewhere)
+        self.run_ok("pull", self.repo, self.out)
+        self.assert_same_tree(self.out, self.scratch / "step")
+        self.assertEqual({name: (elsewhere / name).read_bytes() for name in os.listdir(elsewhere)},
+                         {"state.json": b"precious", "config.json": b"precious"})
+
+    def test_a_directory_that_is_a_symlink_is_the_one_that_is_meant(self):
+        real = self.scratch / "real"
+        real.mkdir()
+        (self.scratch / "parent").symlink_to(real)
+        (real / "link").symlink_to(real / "target")
+        (real / "target").mkdir()
+        self.run_ok("pull", self.repo, self.scratch / "parent" / "link")
+        self.assert_same_tree(real / "target", self.scratch / "step")
+        self.assertTrue((real / "link").is_symlink())
+        (real / "nowhere").symlink_to(real / "absent")
+        self.run_fails(3, "pull", self.repo, real / "nowhere", absent=real / "absent")
 
     def test_a_directory_where_a_file_belongs(self):
         for options in ([], ["--force"]):
-            (self.out / "config.json" / "x").mkdir(parents=True, exist_ok=True)
+            self.write(self.out / "config.json" / "x" / "mine", "mine")
             self.run_fails(3, "pull", self.repo, self.out, *options, says="config.json")
-        self.assertTrue((self.out / "config.json" / "x").exists())
+        self.assertTrue((self.out / "config.json" / "x" / "mine").exists())
 
     def test_state_of_a_pull_that_lies(self):
         self.run_ok("pull", self.repo, self.out)

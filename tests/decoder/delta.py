@@ -138,6 +138,8 @@ class Delta:
     def _source(self, tensor, bases, header_of):
         if tensor.name in self.sources and self.sources[tensor.name] is None:
             return None
+        if not bases and tensor.name not in self.sources:
+            return None
         number, name = self.sources.get(tensor.name, (0, tensor.name))
         what = f"{self.what}: {tensor.name}"
         require(number < len(bases), f"{what}: no base to take it from")
