@@ -9,8 +9,8 @@
 namespace wdelta {
 
 /// Why `path` may not be a file's place in a checkpoint (wdelta-delta.5, "Deltas of directories"), or null when it may:
-/// relative, parts separated by '/', none of them empty, ".", ".." or ".wdelta" (in any case), no backslash, no control character,
-/// valid UTF-8, at most 4,096 bytes.
+/// relative, parts separated by '/', none of them empty, ".", ".." or ".wdelta" (in any case), no backslash, no control
+/// character, valid UTF-8, at most 4,096 bytes.
 const char* why_not_a_place(std::string_view path);
 
 /// Throws corrupt, naming `object`, unless `path` may be a file's place.
