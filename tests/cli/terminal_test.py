@@ -32,7 +32,7 @@ class OnTerminal(testing.Case):
             os.kill(terminal.child, signal.SIGSTOP)
             terminal.read(0.03)
             os.kill(terminal.child, signal.SIGCONT)
-            time.sleep(0.003)
+            time.sleep(0.0005)  # less than a fast machine needs to be done before anything is drawn
 
     def make_pair(self, size="64M"):
         return self.make_run("run", "--size", size, "--steps", "2")
