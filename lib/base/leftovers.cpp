@@ -14,6 +14,13 @@ namespace wdelta {
 
 namespace fs = std::filesystem;
 
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view k_mark = ".wdelta-";
+  constexpr std::size_t k_random_digits = 6;
+  const std::size_t end = k_mark.size() + k_random_digits;
+  return name.starts_with('.') && name.size() > end && name.substr(name.size() - end, k_mark.size()) == k_mark;
+}
+
 bool claim_temporary(int fd) {
   // Without waiting: whoever has the lock is about to remove it.
   const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;

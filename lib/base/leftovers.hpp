@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 namespace wdelta {
+
+/// Whether a file of that name is one that OutputFile or OutputDirectory makes before it has its name.
+bool is_temporary_name(std::string_view name);
 
 /// Says of a temporary file or directory, open as `fd`, that somebody works at it as long as it is open: locks it, as
 /// far as the file system has locks. False, with EEXIST, when it was taken for a leftover before this came to pass:

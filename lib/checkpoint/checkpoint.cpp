@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/leftovers.hpp"
 #include "base/path.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ bool is_left_out(const fs::path& relative) {
   const std::string name = relative.filename().string();
   if (name == ".wdelta" || name == ".git") return true;
   if (name == "huggingface" && relative.parent_path().filename() == ".cache") return true;
-  return name.starts_with('.') && name.size() > 14 && name.substr(name.size() - 14, 8) == ".wdelta-";
+  return is_temporary_name(name);
 }
 
 CheckpointFile look_at(const fs::path& on_disk, std::string place) {

@@ -2,6 +2,7 @@
 #include "repo/pull_start.hpp"
 
 #include "base/error.hpp"
+#include "base/leftovers.hpp"
 #include "base/path.hpp"
 #include "repo/pull_places.hpp"
 
@@ -28,24 +29,14 @@ void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
       "--force replaces or removes them");
 }
 
-// Removes temporary files that an OutputFile for `path` left when its process was killed.
-void remove_temporaries_of(const fs::path& path) {
-  const std::string prefix = "." + path.filename().string() + ".wdelta-";
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) fs::remove(entry.path(), error);
-  }
-}
-
 // What a pull that was killed left beside the places that it was going to write, and beside its state; and directories
 // that it had emptied, or not filled yet.
 void remove_leftovers(const fs::path& directory, const PullState& state) {
-  remove_temporaries_of(pull_folder(directory) / "state.json");
+  remove_leftovers_of(pull_folder(directory) / "state.json");
   if (state.expected.empty()) return;
   const auto clean = [&](const std::string& place) {
     if (goes_through_symlink(directory, place)) return;
-    remove_temporaries_of(directory / place);
+    remove_leftovers_of(directory / place);
     if (!fs::exists(fs::symlink_status(directory / place))) remove_empty_parents(directory, place);
   };
   for (const auto& [place, digest] : state.expected) clean(place);

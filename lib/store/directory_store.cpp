@@ -2,6 +2,7 @@
 #include "store/directory_store.hpp"
 
 #include "base/error.hpp"
+#include "base/leftovers.hpp"
 #include "base/moment.hpp"
 #include "base/path.hpp"
 #include "base/space.hpp"
@@ -165,7 +166,7 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s) {
   fs::recursive_directory_iterator walk(root_, error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string place = walk->path().lexically_relative(root_).generic_string();
-    const bool is_leftover = walk->path().filename().string().starts_with('.') || place.starts_with("staging/");
+    const bool is_leftover = is_temporary_name(walk->path().filename().string()) || place.starts_with("staging/");
     std::error_code vanished;
     if (!is_leftover || !walk->is_regular_file(vanished)) continue;
     const auto stamp = stamp_of(walk->path());
