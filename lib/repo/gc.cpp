@@ -2,8 +2,8 @@
 #include "repo/gc.hpp"
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/moment.hpp"
+#include "repo/gc_plan.hpp"
 #include "repo/history.hpp"
 
 #include <algorithm>
@@ -16,32 +16,7 @@ namespace wdelta {
 
 namespace {
 
-constexpr const char* k_plan_key = "gc/plan.json";
 constexpr const char* k_clock_key = "gc/clock";
-constexpr const char* k_plan_format = "wdelta-gc-plan";
-constexpr std::uint64_t k_longest_plan = std::uint64_t{1} << 30;
-
-struct Plan {
-  std::int64_t time_s = 0;
-  std::vector<std::string> keys;
-};
-
-std::optional<Plan> read_plan(const Store& store) {
-  const auto text = get_text(store, k_plan_key, k_longest_plan);
-  if (!text) return std::nullopt;
-  const ParsedJson json = open_sealed(*text, k_plan_format, k_plan_key);
-  Plan plan;
-  plan.time_s = static_cast<std::int64_t>(size_member(json, "time", k_plan_key));
-  for (const ParsedJson& key : array_member(json, "keys", k_plan_key)) {
-    if (!key.is_string()) throw Error(Fault::corrupt, k_plan_key, "\"keys\" holds something that is no key");
-    plan.keys.push_back(key.get<std::string>());
-  }
-  return plan;
-}
-
-void write_plan(Store& store, const Plan& plan) {
-  store.put(k_plan_key, seal({{"format", k_plan_format}, {"version", 1}, {"time", plan.time_s}, {"keys", plan.keys}}));
-}
 
 // What time it is where the store is: clocks of machines that share one differ.
 std::int64_t clock_of(Store& store) {
@@ -53,16 +28,25 @@ std::int64_t clock_of(Store& store) {
 }
 
 // Commits that no entry of any branch or tag, old ones included, leads to: pushes that never came to their end.
-std::set<Digest> unreachable(const Repository& repository, const History& history) {
+std::set<Digest> unreachable(const History& history, const std::vector<Digest>& ever_named) {
   std::set<Digest> left;
   for (const auto& [id, commit] : history.commits()) left.insert(id);
-  for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
-    for (const Digest& named : all_ref_targets(repository.store(), kind)) {
-      std::optional<Digest> next = named;
-      while (next && left.erase(*next) > 0) next = history.at(*next).parent;
+  for (const Digest& named : ever_named) {
+    // Whatever lies behind it would be taken for garbage.
+    if (!history.commits().contains(named)) {
+      throw Error(Fault::corrupt, commit_key(named), "is missing, a branch or tag names or named it",
+                  "nothing was removed; run wdelta verify REPO");
     }
+    std::optional<Digest> next = named;
+    while (next && left.erase(*next) > 0) next = history.at(*next).parent;
   }
   return left;
+}
+
+std::vector<Digest> ever_named_in(const Repository& repository) {
+  std::vector<Digest> named = all_ref_targets(repository.store(), RefKind::branch);
+  std::ranges::copy(all_ref_targets(repository.store(), RefKind::tag), std::back_inserter(named));
+  return named;
 }
 
 // Takes the recipes of commits that were squashed long enough ago, and those that led through them from books of
@@ -99,20 +83,17 @@ std::vector<Digest> take_recipes(Repository& repository, const History& history,
 std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono::seconds grace) {
   std::set<Digest> commits;
   for (const auto& [id, commit] : history.commits()) {
-    // One that was named since is wanted after all.
-    if (history.is_landmark(id)) continue;
+    if (!history.is_given_up(id)) continue;
     for (const StoredBook& stored : commit.books) {
-      if (!stored.book.squashed) continue;
-      const auto since_s = seconds_of(*stored.book.squashed);
-      if (since_s && *since_s + grace.count() <= now_s) commits.insert(id);
+      if (stored.book.squashed && stored.written_s + grace.count() <= now_s) commits.insert(id);
     }
   }
   return commits;
 }
 
 // Keys that nothing needs, with what is known of them.
-std::map<std::string, Store::Listed> unneeded(const Repository& repository, const History& history) {
-  const std::set<Digest> unfinished = unreachable(repository, history);
+std::map<std::string, Store::Listed> unneeded(const Repository& repository, const History& history,
+                                              const std::set<Digest>& unfinished) {
   std::set<std::string> needed;
   for (const auto& [id, commit] : history.commits()) {
     if (unfinished.contains(id)) continue;
@@ -143,7 +124,11 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store);
   GcReport report;
   execution.progress->begin("reading the history", 0);
+  // In this order: what an entry names was there before it, so that a push meanwhile is no damage.
+  std::optional<GcPlan> plan = read_gc_plan(store);
+  const std::vector<Digest> ever_named = ever_named_in(repository);
   History history = History::read(repository, execution);
+  const std::set<Digest> unfinished = unreachable(history, ever_named);
   const std::set<Digest> given_up = expired(history, now_s, grace);
   if (mode == GcMode::carry_out) {
     report.given_up = take_recipes(repository, history, given_up);
@@ -155,13 +140,12 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     }
   }
 
-  auto keys = unneeded(repository, history);
-  std::optional<Plan> plan = read_plan(store);
+  auto keys = unneeded(repository, history, unfinished);
   if (grace.count() == 0) {
-    plan = Plan{now_s + 1, {}};  // whatever is there now
+    plan = GcPlan{now_s + 1, {}};  // whatever is there now
     for (const auto& [key, listed] : keys) plan->keys.push_back(key);
   }
-  if (plan && plan->time_s + grace.count() <= now_s + (grace.count() == 0 ? 1 : 0)) {
+  if (plan && (grace.count() == 0 || plan->time_s + grace.count() <= now_s)) {
     for (const std::string& key : plan->keys) {
       execution.check_stop();
       const auto found = keys.find(key);
@@ -172,7 +156,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
       report.removed_bytes += found->second.size_bytes;
       keys.erase(found);
     }
-    if (mode == GcMode::carry_out) store.remove(k_plan_key);
+    if (mode == GcMode::carry_out) store.remove(k_gc_plan_key);
     plan.reset();
   }
   for (const auto& [key, listed] : keys) {
@@ -182,9 +166,9 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   if (mode == GcMode::dry_run) return report;
   store.remove_leftovers(now_s - grace.count());
   if (!plan && !keys.empty()) {
-    Plan next{now_s, {}};
+    GcPlan next{now_s, {}};
     for (const auto& [key, listed] : keys) next.keys.push_back(key);
-    write_plan(store, next);
+    store.put(k_gc_plan_key, to_text(next));
   }
   store.remove(k_clock_key);
   return report;

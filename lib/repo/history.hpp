@@ -38,6 +38,8 @@ class History {
   std::vector<Digest> between(const std::optional<Digest>& from, const Digest& to) const;
   /// Whether something begins or is named here: a tag, a branch, a commit with more than one child.
   bool is_landmark(const Digest& id) const;
+  /// Whether squash marked it and it is no landmark: one that was named since is wanted after all.
+  bool is_given_up(const Digest& id) const { return at(id).is_squashed() && !is_landmark(id); }
   /// The digests of files of `given_up` commits that no other commit has which is not given up as well.
   std::set<Digest> files_only_of(const std::set<Digest>& given_up) const;
 

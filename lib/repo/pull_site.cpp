@@ -134,9 +134,9 @@ PullSite::PullSite(const fs::path& directory, PullWay way, const Execution& exec
 PullSite::~PullSite() { leave(); }
 
 void PullSite::leave() noexcept {
-  if (!next_lock_) return;
   try {
-    remove_away(next_, next_lock_);
+    if (made_directory_ && lock_) remove_if_unused(directory_);  // under the lock: who waits for it makes it again
+    if (next_lock_) remove_away(next_, next_lock_);
   } catch (const std::exception& error) {
     execution_->progress->note(fmt::format("{}: {}", next_.string(), error.what()));
   }
@@ -152,6 +152,7 @@ bool PullSite::try_to_lock() {
   if (is_there_at_all(old_) && !finish_exchange()) return false;
   const bool was_there = is_there_at_all(directory_);
   if (was_there || way_ == PullWay::in_place) {
+    if (!was_there) made_directory_ = true;
     make_directories(pull_folder(directory_));
     lock_ = lock_in(directory_, *execution_);
     if (!lock_) return false;

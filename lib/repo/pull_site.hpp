@@ -26,7 +26,8 @@ class PullSite {
   /// Throws local for a mount point, which cannot be exchanged.
   PullSite(const std::filesystem::path& directory, PullWay way, const Execution& execution);
   PullSite(const PullSite&) = delete;
-  /// Removes what was being built, or what is left of what was replaced.
+  /// Removes what was being built, or what is left of what was replaced; and the directory, when it was made for a pull
+  /// that wrote nothing.
   ~PullSite();
 
   /// Its own name, symlinks resolved.
@@ -53,6 +54,7 @@ class PullSite {
   const Execution* execution_;
   std::filesystem::path next_;
   std::filesystem::path old_;
+  bool made_directory_ = false;
   // Locks are files in what they lock, and move with it. The sibling's is held too: it is the directory's as soon as
   // the names are exchanged.
   std::optional<FileLock> lock_;

@@ -27,11 +27,12 @@ PullWriter::PullWriter(const Repository& repository, const Commit& commit, const
 
 void PullWriter::expect(const ManifestFile& file) {
   if (file.content) return;
+  if (!graph_.can_make(file.identity.digest)) throw no_recipe(file.identity.path, file.identity.digest, graph_);
   for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) ++at_hand_.at(digest).uses;
 }
 
 std::uint64_t PullWriter::cost(const ManifestFile& file) const {
-  return file.content || !graph_.can_make(file.identity.digest) ? 0 : graph_.cost(file.identity.digest);
+  return file.content ? 0 : graph_.cost(file.identity.digest);
 }
 
 FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path) {

@@ -21,6 +21,7 @@ class PullWriter {
              const Execution& execution);
 
   /// Says that `file` is going to be written: what it needs of the local files is kept until then.
+  /// Throws not_found when there is no recipe for it.
   void expect(const ManifestFile& file);
   /// Bytes to fetch for `file`.
   std::uint64_t cost(const ManifestFile& file) const;

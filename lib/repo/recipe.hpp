@@ -55,6 +55,10 @@ class RecipeGraph {
   void add(const std::vector<Recipe>& book);
   /// Bytes that are at hand and cost nothing.
   void add_at_hand(const Digest& digest) { at_hand_.push_back(digest); }
+  /// The recipes are those of a commit that squash gave up, so that gc may have taken some.
+  void mark_squashed(const std::string& since) { squashed_ = since; }
+  /// Since when the commit is given up.
+  const std::optional<std::string>& squashed() const { return squashed_; }
   /// Finds the cheapest way to every digest. Cycles do no harm: nothing is made of itself.
   void settle();
 
@@ -82,6 +86,7 @@ class RecipeGraph {
   };
   std::vector<Recipe> recipes_;
   std::vector<Digest> at_hand_;
+  std::optional<std::string> squashed_;
   std::map<Digest, Way> ways_;
 };
 

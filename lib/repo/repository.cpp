@@ -100,7 +100,7 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit) const {
       const std::string file = std::filesystem::path(listed.key).filename().string();
       if (digest_of_text(*text).hex() + ".json" != file)
         throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-      books.push_back({listed.key, book_from(*text, object)});
+      books.push_back({listed.key, book_from(*text, object), listed.written_s});
     }
     if (!vanished) return books;
   }
@@ -115,7 +115,10 @@ Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
 
 RecipeGraph Repository::recipes(const Commit& commit) const {
   RecipeGraph graph;
-  for (const StoredBook& stored : read_books(commit.id)) graph.add(stored.book.recipes);
+  for (const StoredBook& stored : read_books(commit.id)) {
+    graph.add(stored.book.recipes);
+    if (stored.book.squashed) graph.mark_squashed(*stored.book.squashed);
+  }
   graph.settle();
   return graph;
 }

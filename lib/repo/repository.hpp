@@ -23,10 +23,11 @@ struct Commit {
   Manifest manifest;
 };
 
-/// A recipe book and the key that it is kept under.
+/// A recipe book and how it is kept.
 struct StoredBook {
   std::string key;
   RecipeBook book;
+  std::int64_t written_s = 0;  ///< by the store's clock
 };
 
 /// A repository in a store. Methods that read never write.

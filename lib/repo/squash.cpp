@@ -67,7 +67,7 @@ class Squash {
   /// Gives the new recipes to every commit that needs them, and proves that all can do without what is given up.
   void publish(const std::set<Digest>& given_up) {
     for (const auto& [id, commit] : history_->commits()) {
-      if (given_up.contains(id) || commit.is_squashed() || !commit.uses(gone_)) continue;
+      if (given_up.contains(id) || !commit.uses(gone_)) continue;
       const RecipeGraph graph = graph_without_gone(commit);
       const auto lacks =
           std::ranges::find_if(commit.files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
@@ -142,7 +142,7 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
   for (const Digest& id : path) {
     if (id == to || history.is_landmark(id)) {
       report.kept.push_back(id);
-    } else if (!history.at(id).is_squashed()) {
+    } else if (!history.is_given_up(id)) {
       report.squashed.push_back(id);
     }
   }
@@ -155,7 +155,7 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
   // What others gave up before us counts as given up.
   std::set<Digest> given_up_before;
   for (const auto& [id, commit] : history.commits()) {
-    if (commit.is_squashed()) given_up_before.insert(id);
+    if (history.is_given_up(id)) given_up_before.insert(id);
   }
   const std::set<Digest> given_up_now(report.squashed.begin(), report.squashed.end());
   std::set<Digest> given_up = given_up_before;

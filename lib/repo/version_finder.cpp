@@ -11,6 +11,17 @@ void VersionFinder::add_at_hand(const FileIdentity& identity, std::shared_ptr<co
   versions_.emplace(identity.digest, whole_version(identity, std::move(file), Fault::base_mismatch));
 }
 
+Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph) {
+  if (graph.squashed()) {
+    return {Fault::not_found, path,
+            fmt::format("is of a commit that wdelta squash gave up at {}; wdelta gc has taken its bytes",
+                        *graph.squashed()),
+            "wdelta log REPO shows the commits before and after it"};
+  }
+  return {Fault::not_found, path,
+          fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex())};
+}
+
 // Not recursive: a chain may be as long as a hostile book likes.
 FileVersion VersionFinder::find(const FileIdentity& wanted) {
   std::vector<Digest> open = {wanted.digest};
@@ -21,10 +32,7 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
       continue;
     }
     const Recipe* recipe = graph_->best(digest);
-    if (recipe == nullptr) {
-      throw Error(Fault::not_found, wanted.path,
-                  fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()));
-    }
+    if (recipe == nullptr) throw no_recipe(wanted.path, digest, *graph_);
     bool ready = true;
     for (const Digest& base : recipe->base) {
       if (versions_.contains(base)) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "delta/file_version.hpp"
 #include "repo/recipe.hpp"
 #include "store/store.hpp"
@@ -9,6 +10,9 @@
 #include <memory>
 
 namespace wdelta {
+
+/// not_found: `graph` has no way to `digest`, which the file `path` is made of. Says so where squash is the reason.
+Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
 
 /// Makes file versions out of recipes: opens the objects and deltas that the best recipes name. What it returns reads
 /// from the store when it is read.

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""squash and gc: what is kept pulls bit for bit for ever, what is given up pulls until gc took it, and gc takes nothing
+that anything needs, that is too young, or that is not of wdelta."""
+
+import json
+import os
+import shutil
+import time
+
+import testing
+
+ANCHOR = ("--anchor", "never")
+
+
+class SquashTest(testing.Case):
+    def setUp(self):
+        super().setUp()
+        self.repo, self.steps, self.ids = self.scratch / "repo", [], []
+        tensors = self.some_weights(2, 20000)
+        for i in range(7):
+            self.write_weights(f"step-{i}/model.safetensors", tensors)
+            self.write(f"step-{i}/config.json", json.dumps({"step": i}))
+            self.write(f"step-{i}/extra-{i % 3}", b"%d" % i * 40000)
+            self.steps.append(self.scratch / f"step-{i}")
+            tensors = self.moved(tensors)
+        self.ids = [self.push(step, "--step", i) for i, step in enumerate(self.steps)]
+
+    def push(self, step, *options):
+        return self.run_ok("push", step, self.repo, *ANCHOR, *options).strip()
+
+    def squash(self, revisions, *options):
+        return json.loads(self.run_ok("squash", self.repo, revisions, "--json", *options))
+
+    def gc(self, *options):
+        self.assert_no_leftovers()
+        return json.loads(self.run_ok("gc", self.repo, "--json", *options))
+
+    def log(self):
+        return [json.loads(line)["commit"] for line in self.run_ok("log", self.repo, "--json").splitlines()]
+
+    def stored_bytes(self):
+        return sum(path.stat().st_size for path in (self.repo / "objects").rglob("*") if path.is_file())
+
+    def pulls(self, i):
+        shutil.rmtree(self.scratch / "out", ignore_errors=True)
+        self.run_ok("pull", f"{self.repo}@{self.ids[i]}", self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.steps[i])
+
+    def pulls_only(self, kept):
+        """These commits come back, the others are told to be gone; all of them stay in the log."""
+        self.assertEqual(self.log(), self.ids[::-1])
+        self.run_ok("verify", self.repo, "--deep")
+        for i, commit in enumerate(self.ids):
+            if i in kept:
+                self.pulls(i)
+            else:
+                shutil.rmtree(self.scratch / "out", ignore_errors=True)
+                self.run_fails(4, "pull", f"{self.repo}@{commit}", self.scratch / "out", absent=self.scratch / "out",
+                               says="squash")
+
+    def everything(self):
+        return range(len(self.ids))
+
+    def test_a_squash_changes_no_commit_until_gc(self):
+        done = self.squash("step:1..step:5")
+        self.assertEqual((done["squashed"], done["kept"]), (self.ids[4:1:-1][::-1], [self.ids[5]]))
+        self.assertGreater(done["stored_bytes"], 0)
+        self.pulls_only(self.everything())
+        before = self.stored_bytes()
+        gone = self.gc("--grace", "0")
+        self.assertEqual(sorted(gone["given_up"]), sorted(self.ids[2:5]))
+        self.assertEqual(before - self.stored_bytes(), gone["removed_bytes"])
+        self.assertGreater(gone["removed"], 2)
+        self.pulls_only((0, 1, 5, 6))
+        self.assertEqual(self.gc("--grace", "0"),
+                         {"given_up": [], "removed": 0, "removed_bytes": 0, "planned": 0, "planned_bytes": 0})
+        self.ids.append(self.push(self.steps[2]))
+        self.steps.append(self.steps[2])
+        self.pulls_only((0, 1, 5, 6, 7))
+
+    def test_into_an_anchor(self):
+        done = self.squash("..step:4", "--anchor")
+        self.assertEqual((done["squashed"], done["kept"]), (self.ids[:4], [self.ids[4]]))
+        self.gc("--grace", "0")
+        self.pulls_only((4, 5, 6))
+
+    def test_what_is_named_or_branches_stays(self):
+        self.run_ok("tag", self.repo, "v2", "step:2")
+        self.run_ok("branch", self.repo, "old", "step:3")
+        self.run_ok("branch", self.repo, "side", "step:4")
+        side = self.push(self.steps[0], "-b", "side")
+        done = self.squash("step:0..main")
+        self.assertEqual(done["squashed"], [self.ids[1], self.ids[5]])
+        self.assertEqual(done["kept"], [self.ids[i] for i in (2, 3, 4, 6)])
+        self.gc("--grace", "0")
+        self.pulls_only((0, 2, 3, 4, 6))
+        self.run_ok("pull", f"{self.repo}@{side}", self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.steps[0])
+
+    def test_one_that_was_named_after_its_squash_is_wanted(self):
+        self.squash("step:0..main")
+        self.run_ok("tag", self.repo, "v3", "step:3")
+        self.gc("--grace", "0")
+        self.pulls(3)
+        self.pulls_only({0, 3, 6} | {i for i in (1, 2, 4, 5) if self.leads_through(i)})
+        again = self.squash("step:0..main")
+        self.assertEqual([self.ids.index(commit) for commit in again["kept"]], [3, 6])
+        self.gc("--grace", "0")
+        self.pulls_only((0, 3, 6))
+
+    def leads_through(self, i):
+        """Whether a commit that was given up can be pulled still: a kept one's bytes may lead through it."""
+        return self.run_any("pull", f"{self.repo}@{self.ids[i]}", self.scratch / "through", "--force").code == 0
+
+    def test_squashed_twice_and_across(self):
+        self.squash("step:1..step:3")
+        self.squash("step:4..step:6")
+        self.assertEqual(self.squash("step:0..step:6")["squashed"], [self.ids[i] for i in (1, 3, 4)])
+        self.pulls_only(self.everything())
+        self.gc("--grace", "0")
+        self.pulls_only((0, 6))
+
+    def test_what_squash_refuses(self):
+        before = testing.describe(self.repo)
+        for code, words in ((2, ["step:5..step:1"]), (2, ["step:1"]), (2, ["..main"]), (4, ["none..main"]),
+                            (4, ["step:1..none"]), (4, [f"{'0' * 64}..main"])):
+            self.run_fails(code, "squash", self.repo, *words)
+        self.run_fails(4, "squash", self.scratch / "none", "a..b", absent=self.scratch / "none")
+        self.assertEqual(self.squash("step:1..main", "--dry-run")["squashed"], self.ids[2:6])
+        self.assertEqual(testing.describe(self.repo), before)
+        self.squash("step:1..main")
+        self.run_fails(2, "squash", self.repo, "step:3..main", says="squashed")
+
+    def test_a_commit_that_is_damaged_is_not_squashed(self):
+        for path in sorted((self.repo / "objects").rglob("*.safetensors")):
+            if path.stat().st_size < 60000:
+                content = bytearray(path.read_bytes())
+                content[len(content) // 2] ^= 1
+                path.chmod(0o644)
+                path.write_bytes(content)
+        before = testing.describe(self.repo)
+        self.run_fails(5, "squash", self.repo, "step:0..main")
+        after = testing.describe(self.repo)
+        self.assertEqual({path: after.get(path) for path in before}, before)
+        self.assertFalse([path for path in after if path not in before and path.startswith("recipes/")])
+
+    def test_gc_waits_twice(self):
+        self.squash("step:1..main")
+        self.assertEqual(self.gc("--grace", "1h")["given_up"], [])
+        time.sleep(1.1)
+        first = self.gc("--grace", "1")
+        self.assertEqual((len(first["given_up"]), first["removed"]), (4, 0))
+        self.assertGreater(first["planned"], 3)
+        dry = self.gc("--grace", "1h", "--dry-run")
+        self.assertEqual((dry["removed"], dry["planned"]), (0, first["planned"]))
+        # Put again meanwhile: as young as can be.
+        self.ids.append(self.push(self.steps[3]))
+        self.steps.append(self.steps[3])
+        time.sleep(1.1)
+        second = self.gc("--grace", "1")
+        self.assertGreater(second["removed"], 0)
+        self.pulls_only((0, 1, 6, 7, *([3] if self.leads_through(3) else [])))
+
+    def test_the_clock_is_the_stores(self):
+        self.squash("step:1..main")
+        for path in (self.repo / "recipes").rglob("*.json"):
+            if b'"squashed"' in path.read_bytes():
+                os.utime(path, (time.time() - 7200,) * 2)
+        self.assertEqual(self.gc("--grace", "3h", "--dry-run")["given_up"], [])
+        self.assertEqual(len(self.gc("--grace", "1h")["given_up"]), 4)
+
+    def test_what_pushes_left_that_never_ended(self):
+        entries = sorted((self.repo / "branches/main").iterdir())
+        entries[-1].unlink()
+        staged = self.write("repo/staging/abandoned", b"x" * 1000)
+        temporary = self.write("repo/objects/.75.safetensors.wdelta-a1B2c3", b"x")
+        for path in (staged, temporary):
+            os.utime(path, (time.time() - 7200,) * 2)
+        self.ids.pop()
+        done = json.loads(self.run_ok("gc", self.repo, "--json", "--grace", "1h"))
+        self.assertEqual(done["removed"], 0)
+        self.assertFalse(staged.exists() or temporary.exists())
+        self.assertEqual(self.gc("--grace", "0")["removed"], done["planned"])
+        self.assertGreater(done["planned"], 2)
+        self.pulls_only(self.everything())
+
+    def test_what_is_not_of_wdelta_stays(self):
+        for name in (".gitattributes", ".hidden/x", "objects/.keep", "notes.txt", ".wdelta-mine", "commits/.nfs0001",
+                     ".a.wdelta-1234567"):
+            os.utime(self.write(f"repo/{name}", name), (0, 0))
+        had = testing.describe(self.repo)
+        self.gc("--grace", "0")
+        found = testing.describe(self.repo)
+        self.assertEqual({path: found.get(path) for path in had}, had)
+
+    def test_nothing_is_removed_from_a_damaged_repository(self):
+        self.squash("step:1..main")
+        whole = self.scratch / "whole"
+        self.repo.rename(whole)
+
+        def fails_when(says, damage):
+            shutil.rmtree(self.repo, ignore_errors=True)
+            shutil.copytree(whole, self.repo)
+            damage()
+            before = testing.describe(self.repo)
+            self.run_fails(5, "gc", self.repo, "--grace", "0", says=says)
+            after = testing.describe(self.repo)
+            after.pop("gc/clock", None)
+            self.assertEqual(after, before)
+
+        def spoil(path):
+            path.chmod(0o644)
+            path.write_bytes(path.read_bytes()[:-9])
+
+        commits = self.repo / "commits"
+        fails_when(self.ids[6], lambda: (commits / f"{self.ids[6]}.json").unlink())
+        fails_when(self.ids[2], lambda: (commits / f"{self.ids[2]}.json").unlink())
+        fails_when(self.ids[4], lambda: spoil(commits / f"{self.ids[4]}.json"))
+        fails_when("recipes/", lambda: spoil(next((self.repo / "recipes" / self.ids[5]).iterdir())))
+        fails_when("branches/", lambda: spoil(self.repo / "branches/main/0000000000000003"))
+        fails_when("gc/plan.json", lambda: self.write("repo/gc/plan.json", b"{}"))
+
+
+if __name__ == "__main__":
+    testing.main()
