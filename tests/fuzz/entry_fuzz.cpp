@@ -28,6 +28,8 @@ class OneKeyStore final : public Store {
   bool create(const std::string&, std::string_view) override { std::abort(); }
   std::vector<Listed> list(const std::string&) const override { return {{key_, text_.size()}}; }
   void remove(const std::string&) override { std::abort(); }
+  bool remove_older(const std::string&, std::int64_t) override { std::abort(); }
+  void remove_leftovers(std::int64_t) override { std::abort(); }
 
  private:
   std::string name_ = "store";
