@@ -76,6 +76,7 @@ std::vector<Digest> take_recipes(Repository& repository, const History& history,
       if (taken.empty() || taken.back() != id) taken.push_back(id);
     }
   }
+  repository.store().flush();
   for (const std::string& key : old_keys) repository.store().remove(key);
   return taken;
 }

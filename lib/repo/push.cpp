@@ -84,7 +84,10 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Che
     files.push_back(&file.identity);
     total_bytes += file.identity.size_bytes;
   }
-  if (!files.empty()) execution.progress->begin("storing an anchor", total_bytes);
+  if (!files.empty()) {
+    require_space(repository.store(), total_bytes);
+    execution.progress->begin("storing an anchor", total_bytes);
+  }
   for (const FileIdentity* file : files) {
     const CheckpointFile& source = *checkpoint.find(file->path);
     if (keeper.keep_bytes(source, source.open()) != file->digest) {
@@ -94,6 +97,7 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Che
   keeper.finish();
   const ObjectWriter& objects = keeper.objects();
   if (!objects.recipes().empty()) repository.put_book(commit.id, {objects.recipes(), {}});
+  repository.store().flush();
   return objects.stored_bytes();
 }
 
@@ -213,6 +217,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   if (options.tag) read_free_tag(repository, *options.tag, commit.id);
   repository.put_book(commit.id, book);
   repository.store().put(commit_key(commit.id), text);
+  repository.store().flush();
   move_ref(repository.store(), RefKind::branch, options.branch, parent.branch, commit.id);
   report.created = true;
   remember(state_path, commit, checkpoint, execution);

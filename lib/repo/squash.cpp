@@ -7,6 +7,7 @@
 #include "repo/file_keeper.hpp"
 #include "repo/history.hpp"
 #include "repo/previous_checkpoint.hpp"
+#include "store/store_space.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -48,13 +49,21 @@ class Squash {
                       previous ? &*previous : nullptr, *engine_, *execution_);
     const std::shared_ptr<const Repository> not_owned(repository_, [](const Repository*) {});
     const Checkpoint files = checkpoint_of(not_owned, commit, *engine_, *execution_);
+    std::vector<const FileIdentity*> lacking;
+    std::uint64_t lacking_bytes = 0;
     for (const ManifestFile& file : commit.manifest.files) {
       const Digest& digest = file.identity.digest;
       const bool made = known.can_make(digest) && (into == SquashInto::delta || known.chain_length(digest) == 0);
       if (file.content || made) continue;
-      const CheckpointFile& source = *files.find(file.identity.path);
-      if (keeper.keep_bytes(source, source.open()) != digest) {
-        throw Error(Fault::corrupt, file.identity.path,
+      lacking.push_back(&file.identity);
+      lacking_bytes += file.identity.size_bytes;
+    }
+    // How small deltas come out shows only at the end.
+    if (into == SquashInto::anchor) require_space(repository_->store(), lacking_bytes);
+    for (const FileIdentity* file : lacking) {
+      const CheckpointFile& source = *files.find(file->path);
+      if (keeper.keep_bytes(source, source.open()) != file->digest) {
+        throw Error(Fault::corrupt, file->path,
                     fmt::format("commit {} does not rebuild it as it was pushed", target.hex()),
                     "run wdelta verify REPO; nothing was given up");
       }
@@ -176,9 +185,11 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
     before = id;
   }
   work.publish(given_up);
+  repository.store().flush();
   // Last, so that whatever stops us before leaves every commit as it was.
   const std::string now = now_text();
   for (const Digest& id : report.squashed) repository.put_book(id, {{}, now});
+  repository.store().flush();
   report.stored_bytes = work.stored_bytes();
   return report;
 }

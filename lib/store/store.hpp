@@ -18,8 +18,8 @@ namespace wdelta {
 ///
 /// Contract, kept by every implementation and tested by one suite: what get() returns was once put whole under that
 /// key; put() of the same key replaces it in one step; of any number of create() calls for one key exactly one returns
-/// true; what put() or create() returned for survives a crash of the machine; list() names every key whose put() or
-/// create() returned before.
+/// true; what was put survives a crash of the machine once flush() or a later create() returned; get() and list() of
+/// the same object of this class know everything that it put.
 class Store {
  public:
   virtual ~Store() = default;
@@ -37,6 +37,9 @@ class Store {
   virtual std::filesystem::path staging_path() = 0;
   /// Keeps what was written into a staged file.
   virtual void put_staged(const std::string& key, OutputFile&& staged) = 0;
+  /// Sends what a store gathers to make few requests of many objects. Nobody else need see an object before; nobody
+  /// sees one without those that were put before the flush that came before it.
+  virtual void flush() {}
   /// Keeps a small object unless the key is taken; whether it did.
   virtual bool create(const std::string& key, std::string_view bytes) = 0;
 
