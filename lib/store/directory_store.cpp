@@ -146,13 +146,17 @@ void DirectoryStore::remove(const std::string& key) {
 // Moved aside first: between a look at the file and its removal a push could replace it.
 bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   const fs::path path = path_of(key);
+  const auto is_young = [&](const fs::path& file) {
+    const auto stamp = stamp_of(file);
+    return stamp && seconds_of(*stamp) >= time_s;
+  };
+  if (is_young(path)) return false;
   const fs::path aside = path_for_writing("staging/removed-" + random_hex(16));
   std::error_code error;
   fs::rename(path, aside, error);
   if (error == std::errc::no_such_file_or_directory) return false;
   if (error) throw system_error(error.value(), path.string(), "remove");
-  const auto stamp = stamp_of(aside);
-  if (stamp && seconds_of(*stamp) >= time_s) {
+  if (is_young(aside)) {
     fs::rename(aside, path, error);
     if (error) throw system_error(error.value(), path.string(), "put back");
     return false;
