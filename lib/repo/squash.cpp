@@ -73,18 +73,28 @@ class Squash {
     std::ranges::copy(keeper.objects().recipes(), std::back_inserter(added_));
   }
 
-  /// Gives the new recipes to every commit that needs them, and proves that all can do without what is given up.
+  /// Gives recipes to every commit that led through what is given up, and proves that all can do without it.
   void publish(const std::set<Digest>& given_up) {
+    std::optional<RecipeGraph> all;
     for (const auto& [id, commit] : history_->commits()) {
       if (given_up.contains(id) || !commit.uses(gone_)) continue;
-      const RecipeGraph graph = graph_without_gone(commit);
-      const auto lacks =
-          std::ranges::find_if(commit.files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
-      if (lacks != commit.files.end()) {
-        throw Error(Fault::internal, lacks->path, fmt::format("commit {} could not be made any more", id.hex()),
+      if (!lacking(commit, graph_without_gone(commit))) {
+        if (!added_.empty()) repository_->put_book(id, {added_, {}});
+        continue;
+      }
+      // Books of others may know ways that its own do not: an anchor that was stored after the commit was pushed.
+      if (!all) all = graph_of_all();
+      if (const FileIdentity* file = lacking(commit, *all)) {
+        RecipeGraph before;
+        before.add(commit.recipes_without({}));
+        before.settle();
+        if (lacking(commit, before)) continue;  // gc has taken its bytes long ago, and then it was named
+        throw Error(Fault::internal, file->path, fmt::format("commit {} could not be made any more", id.hex()),
                     "nothing was given up");
       }
-      if (!added_.empty()) repository_->put_book(id, {added_, {}});
+      std::vector<Digest> files;
+      for (const FileIdentity& file : commit.files) files.push_back(file.digest);
+      repository_->put_book(id, {all->book_for(files, k_recent_ancestors), {}});
     }
   }
 
@@ -97,6 +107,21 @@ class Squash {
     graph.add(added_);
     graph.settle();
     return graph;
+  }
+
+  RecipeGraph graph_of_all() const {
+    RecipeGraph graph;
+    for (const auto& [id, commit] : history_->commits()) graph.add(commit.recipes_without(gone_));
+    graph.add(added_);
+    graph.settle();
+    return graph;
+  }
+
+  // A file that cannot be made, or null.
+  static const FileIdentity* lacking(const HistoryCommit& commit, const RecipeGraph& graph) {
+    const auto lacks =
+        std::ranges::find_if(commit.files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
+    return lacks == commit.files.end() ? nullptr : &*lacks;
   }
 
   Repository* repository_;

@@ -16,14 +16,19 @@ class SquashTest(testing.Case):
     def setUp(self):
         super().setUp()
         self.repo, self.steps, self.ids = self.scratch / "repo", [], []
-        tensors = self.some_weights(2, 20000)
+        self.tensors = self.some_weights(2, 20000)
         for i in range(7):
-            self.write_weights(f"step-{i}/model.safetensors", tensors)
-            self.write(f"step-{i}/config.json", json.dumps({"step": i}))
-            self.write(f"step-{i}/extra-{i % 3}", b"%d" % i * 40000)
-            self.steps.append(self.scratch / f"step-{i}")
-            tensors = self.moved(tensors)
-        self.ids = [self.push(step, "--step", i) for i, step in enumerate(self.steps)]
+            self.ids.append(self.push(self.next_step(), "--step", i))
+
+    def next_step(self):
+        """The next checkpoint of the run."""
+        i = len(self.steps)
+        self.write_weights(f"step-{i}/model.safetensors", self.tensors)
+        self.write(f"step-{i}/config.json", json.dumps({"step": i}))
+        self.write(f"step-{i}/extra-{i % 3}", b"%d" % i * 40000)
+        self.steps.append(self.scratch / f"step-{i}")
+        self.tensors = self.moved(self.tensors)
+        return self.steps[-1]
 
     def push(self, step, *options):
         return self.run_ok("push", step, self.repo, *ANCHOR, *options).strip()
@@ -119,6 +124,20 @@ class SquashTest(testing.Case):
         self.pulls_only(self.everything())
         self.gc("--grace", "0")
         self.pulls_only((0, 6))
+
+    def test_a_child_that_does_not_know_its_parents_anchor(self):
+        """As when another host pushes while the anchor is being stored."""
+        tip = self.run_ok("push", self.next_step(), self.repo, "--anchor", "now").strip()
+        books = self.repo / "recipes" / tip
+        first = json.loads((self.repo / "commits" / f"{tip}.json").read_text())["recipes"]
+        anchor, = (book for book in books.iterdir() if book.stem != first)
+        anchor.rename(self.scratch / anchor.name)
+        child = self.push(self.next_step())
+        (self.scratch / anchor.name).rename(anchor)
+        self.ids += [tip, child]
+        self.assertEqual(self.squash(f"step:5..{tip}")["squashed"], [self.ids[6]])
+        self.gc("--grace", "0")
+        self.pulls_only((0, 1, 2, 3, 4, 5, 7, 8))
 
     def test_what_squash_refuses(self):
         before = testing.describe(self.repo)
