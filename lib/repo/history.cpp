@@ -75,6 +75,23 @@ std::vector<Digest> History::between(const std::optional<Digest>& from, const Di
   return path;
 }
 
+std::vector<Digest> History::oldest_first() const {
+  std::multimap<Digest, Digest> children;
+  std::vector<Digest> order;
+  for (const auto& [id, commit] : commits_) {
+    if (commit.parent) {
+      children.emplace(*commit.parent, id);
+    } else {
+      order.push_back(id);
+    }
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto [begin, end] = children.equal_range(order[i]);
+    for (auto child = begin; child != end; ++child) order.push_back(child->second);
+  }
+  return order;
+}
+
 bool History::is_landmark(const Digest& id) const { return named_.contains(id) || at(id).child_count > 1; }
 
 std::set<Digest> History::files_only_of(const std::set<Digest>& given_up) const {

@@ -36,6 +36,8 @@ class History {
   /// The commits behind `from`, up to and including `to`, from `to` backwards; without `from`, back to the first one.
   /// Throws usage when `from` is no ancestor of `to`.
   std::vector<Digest> between(const std::optional<Digest>& from, const Digest& to) const;
+  /// All commits, each behind its parent.
+  std::vector<Digest> oldest_first() const;
   /// Whether something begins or is named here: a tag, a branch, a commit with more than one child.
   bool is_landmark(const Digest& id) const;
   /// Whether squash marked it and it is no landmark: one that was named since is wanted after all.

@@ -76,7 +76,9 @@ class Squash {
   /// Gives recipes to every commit that led through what is given up, and proves that all can do without it.
   void publish(const std::set<Digest>& given_up) {
     std::optional<RecipeGraph> all;
-    for (const auto& [id, commit] : history_->commits()) {
+    // Ancestors first: what is made for one is a way for those behind it.
+    for (const Digest& id : history_->oldest_first()) {
+      const HistoryCommit& commit = history_->at(id);
       if (given_up.contains(id) || !commit.uses(gone_)) continue;
       if (!lacking(commit, graph_without_gone(commit))) {
         if (!added_.empty()) repository_->put_book(id, {added_, {}});
@@ -84,11 +86,20 @@ class Squash {
       }
       // Books of others may know ways that its own do not: an anchor that was stored after the commit was pushed.
       if (!all) all = graph_of_all();
-      if (const FileIdentity* file = lacking(commit, *all)) {
+      if (lacking(commit, *all)) {
         RecipeGraph before;
         before.add(commit.recipes_without({}));
         before.settle();
         if (lacking(commit, before)) continue;  // gc has taken its bytes long ago, and then it was named
+        // Made from a commit that is given up only now, and the way through its parents was given up earlier.
+        std::optional<Digest> kept = commit.parent;
+        while (kept && (given_up.contains(*kept) || lacking(history_->at(*kept), *all))) {
+          kept = history_->at(*kept).parent;
+        }
+        keep(id, kept, SquashInto::delta);
+        all = graph_of_all();
+      }
+      if (const FileIdentity* file = lacking(commit, *all)) {
         throw Error(Fault::internal, file->path, fmt::format("commit {} could not be made any more", id.hex()),
                     "nothing was given up");
       }
@@ -184,6 +195,12 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
     throw Error(Fault::usage, to.hex(), "there is nothing before the first commit to make a delta from",
                 "--anchor stores the files whole");
   }
+  for (const std::optional<Digest>& end : {from, std::optional(to)}) {
+    if (end && history.is_given_up(*end)) {
+      throw Error(Fault::usage, end->hex(), "was squashed itself",
+                  "begin and end at commits that stay; wdelta tag makes this one stay as long as gc has not taken it");
+    }
+  }
   if (mode == SquashMode::dry_run) return report;
 
   // What others gave up before us counts as given up.
@@ -194,9 +211,6 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
   const std::set<Digest> given_up_now(report.squashed.begin(), report.squashed.end());
   std::set<Digest> given_up = given_up_before;
   given_up.insert(given_up_now.begin(), given_up_now.end());
-  if (from && given_up.contains(*from)) {
-    throw Error(Fault::usage, from->hex(), "was squashed itself", "begin at a commit that stays");
-  }
   Squash work(repository, history, from, gone_with(history, given_up_before, given_up_now), engine, execution);
   std::uint64_t total_bytes = 0;
   for (const Digest& id : report.kept) {

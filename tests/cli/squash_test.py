@@ -125,6 +125,40 @@ class SquashTest(testing.Case):
         self.gc("--grace", "0")
         self.pulls_only((0, 6))
 
+    def test_whatever_is_squashed_in_any_order(self):
+        """Pushes on two branches, tags, squashes and collections at random: what was not given up comes back."""
+        steps, given_up, tagged = {commit: i for i, commit in enumerate(self.ids)}, set(), set()
+        for round in range(30):
+            kind = self.random.choice(("push", "push", "squash", "squash", "squash", "tag", "gc"))
+            commit = self.random.choice(list(steps))
+            if kind == "push":
+                branch = self.random.choice(("main", "side"))
+                done = self.run_ok("push", self.next_step(), self.repo, "-b", branch, "--anchor",
+                                   self.random.choice(("never", "now"))).strip()
+                steps[done] = len(self.steps) - 1
+            elif kind == "tag":
+                tagged.add(commit)
+                self.run_ok("tag", self.repo, f"v{round}", commit)
+            elif kind == "squash":
+                other = self.random.choice(list(steps))
+                done = self.run_any("squash", self.repo, f"{other}..{commit}", "--json",
+                                    *self.random.choice(((), ("--anchor",))))
+                self.assertIn(done.code, (0, 2, 4), self.told(done))
+                if done.code == 0:
+                    given_up.update(json.loads(done.out)["squashed"])
+            else:
+                gone = set(self.gc("--grace", "0")["given_up"])
+                self.assertLessEqual(gone, given_up - tagged)
+            self.run_ok("verify", self.repo)
+            for commit in self.random.sample(sorted(steps.keys() - given_up), 2):
+                shutil.rmtree(self.scratch / "out", ignore_errors=True)
+                self.run_ok("pull", f"{self.repo}@{commit}", self.scratch / "out")
+                self.assert_same_tree(self.scratch / "out", self.steps[steps[commit]])
+        for commit in steps.keys() - given_up:
+            shutil.rmtree(self.scratch / "out", ignore_errors=True)
+            self.run_ok("pull", f"{self.repo}@{commit}", self.scratch / "out")
+            self.assert_same_tree(self.scratch / "out", self.steps[steps[commit]])
+
     def test_a_child_that_does_not_know_its_parents_anchor(self):
         """As when another host pushes while the anchor is being stored."""
         tip = self.run_ok("push", self.next_step(), self.repo, "--anchor", "now").strip()
@@ -149,6 +183,10 @@ class SquashTest(testing.Case):
         self.assertEqual(testing.describe(self.repo), before)
         self.squash("step:1..main")
         self.run_fails(2, "squash", self.repo, "step:3..main", says="squashed")
+        self.run_fails(2, "squash", self.repo, "step:0..step:3", says="squashed")
+        self.run_ok("tag", self.repo, "back", "step:3")
+        self.assertEqual(self.squash("step:0..step:3")["squashed"], [self.ids[1]])
+        self.pulls_only(self.everything())
 
     def test_a_commit_that_is_damaged_is_not_squashed(self):
         for path in sorted((self.repo / "objects").rglob("*.safetensors")):
