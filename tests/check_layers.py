@@ -29,7 +29,7 @@ def main():
         if room not in MAY_INCLUDE:
             wrong.append(f"lib/{room}: is in no row of the table in tests/check_layers.py")
             continue
-        for path in sorted((lib / room).iterdir()):
+        for path in sorted(path for path in (lib / room).rglob("*") if path.is_file()):
             text = path.read_text()
             for other in INCLUDE.findall(text):
                 if other != room and other not in MAY_INCLUDE[room]:

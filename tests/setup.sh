@@ -10,7 +10,8 @@ set -eu
 packages() {
   # What a program of the tests can do without is left to the tests: they skip by name.
   wanted="build-essential cmake ninja-build pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev \
-doctest-dev libbenchmark-dev python3 zstd b3sum mandoc clang-format qemu-user-static zsh fish jq $*"
+libcurl4-openssl-dev libssl-dev doctest-dev libbenchmark-dev python3 zstd b3sum mandoc \
+clang-format qemu-user-static zsh fish jq $*"
   command -v dpkg-query >/dev/null || { echo "setup: no dpkg here: install by hand: $wanted"; return; }
   missing=""
   for package in $wanted; do

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/reader.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wdelta {
+
+struct HttpHeader {
+  std::string name;
+  std::string value;
+};
+
+/// What a request carries: a range of a reader.
+struct HttpBody {
+  std::shared_ptr<const ByteReader> reader;
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;
+
+  static HttpBody of_text(std::string_view text);
+};
+
+struct HttpResponse {
+  int status = 0;
+  std::vector<HttpHeader> headers;
+  std::string text;  ///< the body, unless it went to a sink
+
+  bool is_success() const { return status >= 200 && status < 300; }
+  /// The value of the last header of that name, whatever its case; null when there is none.
+  const std::string* header(std::string_view name) const;
+  /// The same; empty when there is none.
+  std::string header_or_empty(std::string_view name) const;
+  /// What Content-Range says of the whole's size; nothing when it does not.
+  std::optional<std::uint64_t> whole_size_bytes() const;
+};
+
+/// Takes the body of an answer piece by piece, in order. `head` has status and headers and no text. What it throws ends
+/// the transfer and comes out of send().
+using HttpSink = std::function<void(const HttpResponse& head, std::span<const std::uint8_t> bytes)>;
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<HttpHeader> headers;
+  /// Those that no message may show and that no other host may get: a redirect leaves them behind.
+  std::vector<HttpHeader> secret_headers;
+  std::optional<HttpBody> body;
+  /// Gets the body where the status is 200 or 206; every other answer is text.
+  HttpSink sink;
+  /// A longer text ends the transfer.
+  std::uint64_t longest_text_bytes = std::uint64_t{64} << 20;
+
+  /// Asks for bytes `offset` to `offset + size_bytes - 1`.
+  void set_range(std::uint64_t offset, std::uint64_t size_bytes);
+};
+
+}  // namespace wdelta

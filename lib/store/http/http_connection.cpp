@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/http/http_connection.hpp"
+
+#include "base/error.hpp"
+#include "store/http/http_transfer.hpp"
+#include "store/http/url.hpp"
+
+#include <array>
+#include <fmt/format.h>
+#include <new>
+
+namespace wdelta {
+
+namespace {
+
+constexpr long k_buffer_bytes = 512 << 10;  // libcurl's largest for reading
+
+class HeaderList {
+ public:
+  HeaderList() = default;
+  HeaderList(const HeaderList&) = delete;
+  ~HeaderList() { curl_slist_free_all(list_); }
+
+  void add(const std::string& line) {
+    curl_slist* longer = curl_slist_append(list_, line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    list_ = longer;
+  }
+  void add(const HttpHeader& header) {
+    // libcurl leaves out a header without a value unless it ends with ';'.
+    add(header.value.empty() ? header.name + ";" : header.name + ": " + header.value);
+  }
+  curl_slist* get() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
+};
+
+void set_up(CURL* easy, const HttpRequest& request, const NetworkOptions& options) {
+  curl_easy_reset(easy);
+  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, k_buffer_bytes);
+  curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, k_buffer_bytes);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout.count()));
+  if (!options.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+  if (request.body) {
+    curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body->size_bytes));
+  }
+  if (request.method == "HEAD") {
+    curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  } else {
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
+}
+
+HttpFailure failure_of(CURLcode code, const char* detail) {
+  using Kind = HttpFailure::Kind;
+  const std::string what = *detail != '\0' ? detail : curl_easy_strerror(code);
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      return {Kind::unreachable, what, "check the endpoint's name and the network"};
+    case CURLE_COULDNT_CONNECT:
+      return {Kind::unreachable, what, "check the endpoint, the network and the proxy variables"};
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return {Kind::refused, what, "for certificates of your own, set SSL_CERT_FILE"};
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_FAIL_REWIND:
+    case CURLE_READ_ERROR:
+      return {Kind::broken, what, ""};
+    default:
+      return {Kind::refused, what, ""};
+  }
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection() : multi_(curl_multi_init()), easy_(curl_easy_init()) {
+  if (multi_ == nullptr || easy_ == nullptr) {
+    if (easy_ != nullptr) curl_easy_cleanup(easy_);
+    if (multi_ != nullptr) curl_multi_cleanup(multi_);
+    throw std::bad_alloc();
+  }
+}
+
+HttpConnection::~HttpConnection() {
+  curl_easy_cleanup(easy_);
+  curl_multi_cleanup(multi_);
+}
+
+// libcurl's own loop looks at its callbacks once a second; this one is woken by a stop at once.
+CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const std::stop_token& stop,
+                                    HttpTransfer& transfer) {
+  constexpr int k_longest_wait_ms = 500;
+  const std::stop_callback wake(stop, [this] { curl_multi_wakeup(multi_); });
+  for (;;) {
+    int running = 0;
+    if (curl_multi_perform(multi_, &running) != CURLM_OK) return CURLE_OUT_OF_MEMORY;
+    if (stop.stop_requested()) return CURLE_ABORTED_BY_CALLBACK;
+    if (running == 0) break;
+    // Until it is connected the other timeout counts.
+    curl_off_t connected_us = 0;
+    curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    const auto now = std::chrono::steady_clock::now();
+    if (connected_us == 0) transfer.last_moved = now;
+    if (now - transfer.last_moved > options.stall_timeout) return CURLE_OPERATION_TIMEDOUT;
+    curl_multi_poll(multi_, nullptr, 0, k_longest_wait_ms, nullptr);
+  }
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+    if (message->msg == CURLMSG_DONE) return message->data.result;
+  }
+  return CURLE_RECV_ERROR;
+}
+
+HttpOutcome HttpConnection::send(const HttpRequest& request, const NetworkOptions& options, RateLimit& rate_limit,
+                                 const std::stop_token& stop) {
+  HttpTransfer transfer(request, rate_limit, stop);
+  std::array<char, CURL_ERROR_SIZE> detail{};
+  HeaderList headers;
+  for (const HttpHeader& header : request.headers) headers.add(header);
+  for (const HttpHeader& header : request.secret_headers) headers.add(header);
+  headers.add("Expect:");  // it would cost every body a round trip
+  set_up(easy_, request, options);
+  curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, detail.data());
+  transfer.attach(easy_);
+
+  curl_multi_add_handle(multi_, easy_);
+  const CURLcode code = run_to_end(options, stop, transfer);
+  curl_multi_remove_handle(multi_, easy_);
+  curl_easy_reset(easy_);  // it points at what ends here
+
+  if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
+  if (transfer.thrown) std::rethrow_exception(transfer.thrown);
+  if (transfer.is_text_too_long) {
+    transfer.outcome.failure = {HttpFailure::Kind::refused,
+                                fmt::format("answers with more than {} bytes", request.longest_text_bytes), ""};
+  } else if (code == CURLE_OPERATION_TIMEDOUT && detail[0] == '\0') {
+    transfer.outcome.failure = {HttpFailure::Kind::broken, "stood still for too long", "see --stall-timeout"};
+  } else if (code != CURLE_OK) {
+    transfer.outcome.failure = failure_of(code, detail.data());
+  }
+  return std::move(transfer.outcome);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/http/remote_reader.hpp"
+
+#include "base/error.hpp"
+#include "store/http/spool.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <fmt/format.h>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::uint64_t k_page = Spool::k_page_bytes;
+constexpr std::uint64_t k_run_pages = 8;    // what one request brings when reads follow each other
+constexpr std::uint64_t k_near_pages = 64;  // threads that share a file read it in about this order
+constexpr std::uint64_t k_window_pages = 64;
+
+enum class Page : std::uint8_t { absent, coming, here };
+
+struct Run {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// Ends a fetch that nobody waits for any more.
+struct NobodyWaits {};
+
+}  // namespace
+
+struct RemoteReader::State : std::enable_shared_from_this<State> {
+  State(RemoteObject remote, const std::filesystem::path& directory)
+      : object(std::move(remote)),
+        spool(directory, object.identity, object.size_bytes),
+        pages((object.size_bytes + k_page - 1) / k_page, Page::absent) {
+    for (const std::uint64_t page : spool.found_pages()) pages[page] = Page::here;
+  }
+
+  RemoteObject object;
+  Spool spool;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Page> pages;
+  std::uint64_t frontier = 0;  // behind the last page that was asked for
+  unsigned streak = 0;         // reads in a row that were near it
+  std::atomic<bool> is_closed = false;
+
+  std::uint64_t page_end(std::uint64_t page) const { return std::min((page + 1) * k_page, object.size_bytes); }
+
+  // Under the lock: takes a stretch of absent pages from `first` on for the caller to fetch.
+  Run claim(std::uint64_t first, std::uint64_t most) {
+    Run run{first, 0};
+    while (run.count < most && first + run.count < pages.size() && pages[first + run.count] == Page::absent) {
+      pages[first + run.count++] = Page::coming;
+    }
+    return run;
+  }
+
+  void set(Run run, Page to) {
+    const std::lock_guard lock(mutex);
+    for (std::uint64_t i = 0; i < run.count; ++i) pages[run.first + i] = to;
+    changed.notify_all();
+  }
+
+  void fetch(Run run, const std::atomic<bool>* given_up) {
+    std::vector<std::uint8_t> page;
+    page.reserve(k_page);
+    Run rest = run;
+    const auto take = [&](std::span<const std::uint8_t> bytes) {
+      if (given_up != nullptr && *given_up) throw NobodyWaits();
+      while (!bytes.empty()) {
+        if (rest.count == 0) throw Error(Fault::network, object.name, "more bytes came than were asked for");
+        const std::uint64_t begin = rest.first * k_page;
+        const std::uint64_t wanted = page_end(rest.first) - begin;
+        const auto piece = bytes.first(std::min<std::size_t>(bytes.size(), wanted - page.size()));
+        page.insert(page.end(), piece.begin(), piece.end());
+        bytes = bytes.subspan(piece.size());
+        if (page.size() < wanted) continue;
+        spool.write_page(rest.first, page);
+        page.clear();
+        set({rest.first, 1}, Page::here);
+        ++rest.first;
+        --rest.count;
+      }
+    };
+    try {
+      object.fetch(run.first * k_page, page_end(run.first + run.count - 1) - run.first * k_page, take);
+      if (rest.count > 0) throw Error(Fault::network, object.name, "fewer bytes came than were asked for");
+    } catch (...) {
+      set(rest, Page::absent);
+      throw;
+    }
+  }
+};
+
+RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> beginning,
+                           const std::filesystem::path& directory, std::shared_ptr<ReadAhead> read_ahead)
+    : state_(std::make_shared<State>(std::move(object), directory)),
+      read_ahead_(std::move(read_ahead)),
+      exceptions_at_birth_(std::uncaught_exceptions()) {
+  for (std::uint64_t page = 0; page < state_->pages.size(); ++page) {
+    const std::uint64_t begin = page * k_page;
+    const std::uint64_t size_bytes = state_->page_end(page) - begin;
+    if (begin + size_bytes > beginning.size()) break;
+    if (state_->pages[page] == Page::here) continue;
+    state_->spool.write_page(page, beginning.subspan(begin, size_bytes));
+    state_->pages[page] = Page::here;
+  }
+}
+
+RemoteReader::~RemoteReader() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_closed = true;
+  if (std::uncaught_exceptions() > exceptions_at_birth_) state_->spool.keep();
+}
+
+std::uint64_t RemoteReader::size_bytes() const { return state_->object.size_bytes; }
+const std::string& RemoteReader::name() const { return state_->object.name; }
+
+void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  State& state = *state_;
+  if (offset > size_bytes() || bytes.size() > size_bytes() - offset) {
+    throw Error(Fault::corrupt, name(),
+                fmt::format("bytes {} to {} asked for, it has {}", offset, offset + bytes.size(), size_bytes()));
+  }
+  if (bytes.empty()) return;
+  const std::uint64_t first = offset / k_page;
+  const std::uint64_t last = (offset + bytes.size() - 1) / k_page;
+
+  std::unique_lock lock(state.mutex);
+  const bool is_near = first <= state.frontier + k_near_pages && last + k_near_pages >= state.frontier;
+  state.streak = is_near ? state.streak + static_cast<unsigned>(last - first) + 1 : 0;
+  state.frontier = is_near ? std::max(state.frontier, last + 1) : last + 1;
+  // The first pages of a file may be all that is wanted of it: a header.
+  const std::uint64_t window = state.streak < 4 ? 0 : std::min<std::uint64_t>(state.streak * 2, k_window_pages);
+  for (std::uint64_t page = last + 1; page < std::min(state.frontier + window, state.pages.size());) {
+    const Run run = state.claim(page, k_run_pages);
+    page += std::max<std::uint64_t>(run.count, 1);
+    if (run.count == 0) continue;
+    read_ahead_->submit([shared = state_, run] {
+      try {
+        if (shared->is_closed) return;
+        shared->fetch(run, &shared->is_closed);
+      } catch (...) {
+        // Whoever needs these pages fetches them itself, and learns why that fails.
+      }
+    });
+  }
+  for (std::uint64_t page = first; page <= last;) {
+    if (state.pages[page] == Page::here) {
+      ++page;
+    } else if (state.pages[page] == Page::coming) {
+      state.changed.wait(lock);
+    } else {
+      const Run run = state.claim(page, last - page + 1);
+      lock.unlock();
+      state.fetch(run, nullptr);
+      lock.lock();
+    }
+  }
+  lock.unlock();
+  state.spool.read_at(offset, bytes);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/reader.hpp"
+#include "store/http/read_ahead.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace wdelta {
+
+/// An object as a store's door offers it.
+struct RemoteObject {
+  std::string name;  ///< for messages
+  std::uint64_t size_bytes = 0;
+  /// Says which bytes these are (store, key and entity tag): with it a later program may go on with what has arrived.
+  /// Empty: it may not.
+  std::string identity;
+  using Sink = std::function<void(std::span<const std::uint8_t>)>;
+  /// Gives `sink` exactly the bytes from `offset`, `size_bytes` of them, in order, or throws. Does its own repeating:
+  /// what was given to the sink is not given again. Called from several threads.
+  std::function<void(std::uint64_t offset, std::uint64_t size_bytes, const Sink& sink)> fetch;
+};
+
+/// Reads an object of a remote store. Pages of 1 MiB go through a file in `directory` (see Spool), so memory stays the
+/// same whatever the object's size, what is read twice is fetched once, and a pull that was killed is gone on with.
+/// Where reads follow each other, what comes next is fetched meanwhile in parallel requests of some MiB each.
+class RemoteReader final : public ByteReader {
+ public:
+  /// `beginning`: bytes of the object, from its first on, that have arrived already; may be empty.
+  RemoteReader(RemoteObject object, std::span<const std::uint8_t> beginning, const std::filesystem::path& directory,
+               std::shared_ptr<ReadAhead> read_ahead);
+  /// While an exception flies, what has arrived is left for the next program.
+  ~RemoteReader() override;
+
+  std::uint64_t size_bytes() const override;
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
+  const std::string& name() const override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  std::shared_ptr<ReadAhead> read_ahead_;
+  int exceptions_at_birth_;
+};
+
+}  // namespace wdelta

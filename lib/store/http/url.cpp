@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/http/url.hpp"
+
+#include "base/error.hpp"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <memory>
+
+namespace wdelta {
+
+namespace {
+
+struct UrlDeleter {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+using Url = std::unique_ptr<CURLU, UrlDeleter>;
+
+Url parsed(const std::string& text) {
+  Url url(curl_url());
+  if (!url) throw std::bad_alloc();
+  const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME);
+  if (code != CURLUE_OK)
+    throw Error(Fault::usage, shown_url(text), fmt::format("is no URL: {}", curl_url_strerror(code)));
+  return url;
+}
+
+std::string part(const Url& url, CURLUPart which, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_url_get(url.get(), which, &text, flags) != CURLUE_OK || text == nullptr) return "";
+  std::string copy = text;
+  curl_free(text);
+  return copy;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+bool is_web(const std::string& scheme) { return scheme == "http" || scheme == "https"; }
+
+}  // namespace
+
+std::string percent_encoded(std::string_view text, Slashes slashes) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+                          c == '_' || c == '.' || c == '~' || (c == '/' && slashes == Slashes::kept);
+    if (is_plain) {
+      encoded += c;
+    } else {
+      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+  };
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    if (text.size() - i < 3 || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
+    decoded += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return decoded;
+}
+
+std::string shown_url(std::string_view url) {
+  std::string_view shown = url.substr(0, url.find_first_of("?#"));
+  const std::size_t scheme_end = shown.find("://");
+  const std::size_t host = scheme_end == std::string_view::npos ? 0 : scheme_end + 3;
+  const std::size_t path = std::min(shown.find('/', host), shown.size());
+  const std::size_t at = shown.substr(0, path).rfind('@');
+  if (at == std::string_view::npos || at < host) return std::string(shown);
+  return std::string(shown.substr(0, host)) + std::string(shown.substr(at + 1));
+}
+
+std::string origin_of(const std::string& text) {
+  const Url url = parsed(text);
+  const std::string scheme = part(url, CURLUPART_SCHEME);
+  if (!is_web(scheme)) throw Error(Fault::usage, shown_url(text), "is no http or https URL");
+  return fmt::format("{}://{}:{}", scheme, lower(part(url, CURLUPART_HOST)),
+                     part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT));
+}
+
+std::string host_of(const std::string& text) {
+  const Url url = parsed(text);
+  const std::string port = part(url, CURLUPART_PORT, CURLU_NO_DEFAULT_PORT);
+  return part(url, CURLUPART_HOST) + (port.empty() ? "" : ":" + port);
+}
+
+HttpRequest redirected(const HttpRequest& request, const HttpResponse& response) {
+  const std::string* location = response.header("location");
+  if (location == nullptr || location->empty()) {
+    throw Error(Fault::network, shown_url(request.url),
+                fmt::format("answers {} and does not say where to go", response.status));
+  }
+  const Url url = parsed(request.url);
+  const bool was_secure = part(url, CURLUPART_SCHEME) == "https";
+  if (curl_url_set(url.get(), CURLUPART_URL, location->c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+    throw Error(Fault::network, shown_url(request.url), "sends us on to what is no URL");
+  }
+  const std::string scheme = part(url, CURLUPART_SCHEME);
+  if (!is_web(scheme) || (was_secure && scheme != "https")) {
+    throw Error(Fault::network, shown_url(request.url),
+                fmt::format("sends us on to {}, which is not safe", shown_url(*location)));
+  }
+  HttpRequest next = request;
+  next.secret_headers.clear();
+  next.url = part(url, CURLUPART_URL);
+  return next;
+}
+
+}  // namespace wdelta
