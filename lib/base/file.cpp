@@ -197,6 +197,12 @@ void OutputFile::add_permissions(std::filesystem::perms added) {
   }
 }
 
+std::uint64_t OutputFile::size_bytes() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
 void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   read_fully(fd_.get(), path_.string(), offset, bytes);
 }

@@ -102,6 +102,8 @@ class OutputFile {
   void set_executable();
   /// Gives it permissions that the umask would have taken.
   void add_permissions(std::filesystem::perms added);
+  /// Bytes that it has by now.
+  std::uint64_t size_bytes() const;
   /// Reads back what was written.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   /// Gives the file its name. Unless it overwrites, throws conflict when the name is taken.
