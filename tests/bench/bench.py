@@ -143,6 +143,7 @@ def main():
           f"{run(['zstd', '--version']).strip().strip('*').strip()}")
     google_benchmark(f"{build}/tests/bench-engine", "engine kernels and block codec, one core", ".*")
     google_benchmark(f"{build}/tests/bench-blake3", "BLAKE3 kernels, one core", ".*")
+    google_benchmark(f"{build}/tests/bench-xet", "Xet, what an upload to the Hub is made of, one core", ".*")
     run([f"{build}/tests/make-run", f"{folder}/run", "--steps", "11", "--size", size, "--single", "--quiet"])
     steps = [f"{folder}/run/step-{step:04}/model.safetensors" for step in range(1, 12)]
     chain = [f"{folder}/chain-{number}" for number in range(10)]
