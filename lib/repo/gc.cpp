@@ -22,7 +22,7 @@ constexpr const char* k_clock_key = "gc/clock";
 std::int64_t clock_of(Store& store) {
   store.put(k_clock_key, "");
   for (const Store::Listed& listed : store.list("gc/")) {
-    if (listed.key == k_clock_key) return listed.written_s;
+    if (listed.key == k_clock_key) return listed.written_ms / 1000;
   }
   throw Error(Fault::internal, k_clock_key, "is not there although it was just written");
 }
@@ -86,7 +86,7 @@ std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono
   for (const auto& [id, commit] : history.commits()) {
     if (!history.is_given_up(id)) continue;
     for (const StoredBook& stored : commit.books) {
-      if (stored.book.squashed && stored.written_s + grace.count() <= now_s) commits.insert(id);
+      if (stored.book.squashed && stored.written_ms / 1000 + grace.count() <= now_s) commits.insert(id);
     }
   }
   return commits;
@@ -151,7 +151,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
       execution.check_stop();
       const auto found = keys.find(key);
       // Needed again, gone, or put again by a push whose book is not there yet.
-      if (found == keys.end() || found->second.written_s >= plan->time_s) continue;
+      if (found == keys.end() || found->second.written_ms / 1000 >= plan->time_s) continue;
       if (mode == GcMode::carry_out && !store.remove_older(key, plan->time_s)) continue;
       ++report.removed;
       report.removed_bytes += found->second.size_bytes;

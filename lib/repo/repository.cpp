@@ -100,7 +100,7 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit) const {
       const std::string file = std::filesystem::path(listed.key).filename().string();
       if (digest_of_text(*text).hex() + ".json" != file)
         throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-      books.push_back({listed.key, book_from(*text, object), listed.written_s});
+      books.push_back({listed.key, book_from(*text, object), listed.written_ms});
     }
     if (!vanished) return books;
   }

@@ -27,7 +27,7 @@ struct Commit {
 struct StoredBook {
   std::string key;
   RecipeBook book;
-  std::int64_t written_s = 0;  ///< by the store's clock
+  std::int64_t written_ms = 0;  ///< by the store's clock
 };
 
 /// A repository in a store. Methods that read never write.

@@ -128,7 +128,8 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
     const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
     std::error_code vanished;
     if (!is_key || !walk->is_regular_file(vanished)) continue;
-    if (const auto stamp = stamp_of(walk->path())) listed.push_back({key, stamp->size_bytes, seconds_of(*stamp)});
+    if (const auto stamp = stamp_of(walk->path()))
+      listed.push_back({key, stamp->size_bytes, stamp->mtime_ns / 1'000'000});
   }
   if (error) throw system_error(error.value(), top.string(), "list");
   std::ranges::sort(listed, {}, &Listed::key);

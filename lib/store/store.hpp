@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "base/reader.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,13 +14,20 @@
 
 namespace wdelta {
 
+/// What writers that race on a store must know of it when its create() has more than one winner; between them
+/// wdelta-repository(5), "Contested entries", decides.
+struct Contest {
+  std::chrono::milliseconds settle{};  ///< a listing made this long after a write shows it, to everybody
+  std::chrono::milliseconds tick{1};   ///< how coarse the store is with times, through whichever of its doors
+};
+
 /// Holds bytes by key. A key is a place as base/path.hpp has it, "objects/ab/abcd…". One object of this class may be
 /// used by several threads.
 ///
 /// Contract, kept by every implementation and tested by one suite: what get() returns was once put whole under that
 /// key; put() of the same key replaces it in one step; of any number of create() calls for one key exactly one returns
-/// true; what was put survives a crash of the machine once flush() or a later create() returned; get() and list() of
-/// the same object of this class know everything that it put.
+/// true, unless contest() says otherwise; what was put survives a crash of the machine once flush() or a later create()
+/// returned; get() and list() of the same object of this class know everything that it put.
 class Store {
  public:
   virtual ~Store() = default;
@@ -40,16 +48,26 @@ class Store {
   /// Sends what a store gathers to make few requests of many objects. Nobody else need see an object before; nobody
   /// sees one without those that were put before the flush that came before it.
   virtual void flush() {}
-  /// Keeps a small object unless the key is taken; whether it did.
+  /// Keeps a small object unless the key is taken; whether it did. Throws network when that cannot be told because the
+  /// reply was lost.
   virtual bool create(const std::string& key, std::string_view bytes) = 0;
+  /// Something where create() cannot promise one winner. There it never sends its request a second time, which could
+  /// give a key that others have seen already a later time.
+  virtual std::optional<Contest> contest() const { return std::nullopt; }
 
   struct Listed {
     std::string key;
     std::uint64_t size_bytes = 0;
-    std::int64_t written_s = 0;  ///< when, in seconds since 1970 by the store's clock
+    std::int64_t written_ms = 0;  ///< when, in milliseconds since 1970 by the store's clock, never by this machine's
   };
   /// All keys that begin with `prefix`, ordered. A prefix ends with '/' or is empty.
   virtual std::vector<Listed> list(const std::string& prefix) const = 0;
+  struct TimedListing {
+    std::vector<Listed> keys;
+    std::optional<std::int64_t> now_ms;  ///< by the store's clock, up to a tick before this listing was made
+  };
+  /// The same, and what time it is, where the store says so along the way.
+  virtual TimedListing list_with_time(const std::string& prefix) const { return {list(prefix), std::nullopt}; }
   /// Bytes that there is room for, where the store can tell.
   virtual std::optional<std::uint64_t> free_bytes() const { return std::nullopt; }
   /// Forgets a key; no error when there is none.

@@ -5,6 +5,7 @@
 #include "store/directory_store.hpp"
 #include "store/store_space.hpp"
 #include "testing/fault.hpp"
+#include "testing/memory_store.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
 
@@ -31,6 +32,8 @@ const StoreKind k_kinds[] = {
      [](const std::filesystem::path& scratch) -> std::unique_ptr<Store> {
        return std::make_unique<DirectoryStore>(scratch / "store");
      }},
+    {"memory",
+     [](const std::filesystem::path&) -> std::unique_ptr<Store> { return std::make_unique<testing::MemoryStore>(); }},
 };
 
 /// Runs `body` with an empty store of every kind.
@@ -181,6 +184,34 @@ TEST_CASE("list names the keys below a prefix, in order, with their sizes") {
     store.remove("b/2");
     CHECK(store.get("b/2") == nullptr);
     CHECK(keys(store, "b/").front() == "b/10");
+  });
+}
+
+TEST_CASE("list says when each key was written, in the order in which they were") {
+  for_each_store([](Store& store) {
+    for (const char* key : {"c", "a", "b"}) {
+      store.put(key, "x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    std::map<std::string, std::int64_t> written_ms;
+    for (const Store::Listed& listed : store.list("")) written_ms[listed.key] = listed.written_ms;
+    CHECK(written_ms["c"] < written_ms["a"]);
+    CHECK(written_ms["a"] < written_ms["b"]);
+    const Store::TimedListing timed = store.list_with_time("");
+    CHECK(timed.keys.size() == 3);
+    if (timed.now_ms) CHECK(*timed.now_ms >= written_ms["b"]);
+  });
+}
+
+TEST_CASE("what is older than a time is removed, what is not stays") {
+  for_each_store([](Store& store) {
+    store.put("a", "x");
+    const std::int64_t written_s = store.list("").front().written_ms / 1000;
+    CHECK_FALSE(store.remove_older("a", written_s));
+    CHECK(get(store, "a") == "x");
+    CHECK(store.remove_older("a", written_s + 1));
+    CHECK(store.get("a") == nullptr);
+    CHECK_FALSE(store.remove_older("a", written_s + 1));
   });
 }
 
