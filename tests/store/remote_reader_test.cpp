@@ -32,14 +32,18 @@ struct Origin {
   RemoteObject object(const std::string& identity = "") {
     return {"object", bytes.size(), identity,
             [this](std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
+              {
+                const std::lock_guard lock(mutex);
+                for (std::uint64_t page = offset / k_page; page * k_page < offset + size_bytes; ++page) {
+                  ++fetched[page];
+                }
+              }
               for (std::uint64_t done = 0; done < size_bytes;) {
                 if (offset + done >= fails_from) throw Error(Fault::network, "object", "is out of reach");
                 const std::uint64_t piece = std::min<std::uint64_t>(size_bytes - done, 100'000);
                 sink(std::span(bytes).subspan(offset + done, piece));
                 done += piece;
               }
-              const std::lock_guard lock(mutex);
-              for (std::uint64_t page = offset / k_page; page * k_page < offset + size_bytes; ++page) ++fetched[page];
             }};
   }
 };
@@ -122,9 +126,8 @@ TEST_CASE("what had arrived when a program failed is not fetched again, unless i
   CAPTURE(testing::seed());
   Origin origin{testing::random_bytes(random, 8 * k_page), {}, {}, 5 * k_page};
   const ScratchDirectory scratch;
-  const auto ahead = std::make_shared<ReadAhead>(1);
   const auto read_all_of = [&](const std::string& identity) {
-    const RemoteReader reader(origin.object(identity), {}, scratch.path(), ahead);
+    const RemoteReader reader(origin.object(identity), {}, scratch.path(), std::make_shared<ReadAhead>(1));
     for (std::uint64_t page = 0; page < 8; ++page) {
       const auto bytes = read(reader, page * k_page, k_page);
       CHECK(is_part(bytes, origin, page * k_page));
@@ -153,10 +156,9 @@ TEST_CASE("what had arrived when a program failed is not fetched again, unless i
 TEST_CASE("pages left by programs that never came back are removed when they are old, and only then") {
   Origin origin{std::vector<std::uint8_t>(2 * k_page, 7), {}, {}, k_page};
   const ScratchDirectory scratch;
-  const auto ahead = std::make_shared<ReadAhead>(1);
   const auto fail = [&](const std::string& identity) {
     fault_of([&] {
-      const RemoteReader reader(origin.object(identity), {}, scratch.path(), ahead);
+      const RemoteReader reader(origin.object(identity), {}, scratch.path(), std::make_shared<ReadAhead>(1));
       read(reader, 0, 2 * k_page);
     });
   };

@@ -115,9 +115,8 @@ RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> be
 }
 
 RemoteReader::~RemoteReader() {
-  const std::lock_guard lock(state_->mutex);
   state_->is_closed = true;
-  if (std::uncaught_exceptions() > exceptions_at_birth_) state_->spool.keep();
+  if (std::uncaught_exceptions() <= exceptions_at_birth_) state_->spool.forget();
 }
 
 std::uint64_t RemoteReader::size_bytes() const { return state_->object.size_bytes; }

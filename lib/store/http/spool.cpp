@@ -61,8 +61,8 @@ Spool::Spool(const fs::path& directory, std::string_view identity, std::uint64_t
   ::unlink(name.c_str());
 }
 
-Spool::~Spool() {
-  if (path_.empty() || is_kept_) return;
+void Spool::forget() {
+  if (path_.empty()) return;
   // The record first: pages without one are not believed.
   ::unlink((path_.string() + ".pages").c_str());
   ::unlink(path_.c_str());

@@ -22,15 +22,14 @@ class Spool {
   /// `identity` names the very bytes: whatever changes them changes it; empty when there is nothing of that kind. The
   /// directory is made.
   Spool(const std::filesystem::path& directory, std::string_view identity, std::uint64_t size_bytes);
-  ~Spool();
   Spool(const Spool&) = delete;
 
   /// The pages that an earlier program left.
   const std::vector<std::uint64_t>& found_pages() const { return found_pages_; }
   void write_page(std::uint64_t page, std::span<const std::uint8_t> bytes);
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
-  /// Leaves the pages for another program to go on with; else they go with this object.
-  void keep() { is_kept_ = true; }
+  /// Takes the name away, so that the pages go with this object. Without it they are left for another program.
+  void forget();
 
   /// Removes those that nobody works at and nobody has written to for `age_s`.
   static void remove_older(const std::filesystem::path& directory, std::int64_t age_s) noexcept;
@@ -45,7 +44,6 @@ class Spool {
   Fd pages_;
   std::vector<std::uint64_t> found_pages_;
   std::mutex mutex_;  // of what is appended to pages_
-  bool is_kept_ = false;
 };
 
 }  // namespace wdelta
