@@ -130,8 +130,15 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
   if (!meta.is_object()) throw Error(Fault::corrupt, object, "member \"meta\" is not an object");
   for (const auto& [key, value] : meta.items())
     manifest.meta.emplace_back(key, string_member(meta, key.c_str(), object));
-  for (const ParsedJson& file : array_member(json, "files", object))
+  // So that sums of them, with what a disk holds already, stay below 2^63.
+  constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 62;
+  std::uint64_t left_bytes = k_most_bytes;
+  for (const ParsedJson& file : array_member(json, "files", object)) {
     manifest.files.push_back(manifest_file_from(file, object));
+    const std::uint64_t size_bytes = manifest.files.back().identity.size_bytes;
+    if (size_bytes > left_bytes) throw Error(Fault::corrupt, object, "its files are larger than any disk");
+    left_bytes -= size_bytes;
+  }
   require_distinct(manifest.files, object);
   manifest.recipes = digest_member(json, "recipes", object);
   std::uint64_t distance = 0;

@@ -71,6 +71,24 @@ TEST_CASE("a manifest reads back as it was written, and writes the same text aga
   }
 }
 
+TEST_CASE("files that are larger together than any disk are refused") {
+  const auto with_sizes = [](const std::vector<std::uint64_t>& sizes) {
+    return with([&](Json& json) {
+      json["files"] = Json::array();
+      for (const std::uint64_t size : sizes) {
+        const std::string path = "f" + std::to_string(json["files"].size());
+        json["files"].push_back({{"path", path}, {"size", size}, {"digest", digest("x").hex()}, {"executable", false}});
+      }
+    });
+  };
+  constexpr std::uint64_t k_most = std::uint64_t{1} << 62;
+  CHECK(with_sizes({k_most}) == std::nullopt);
+  CHECK(with_sizes({k_most - 1, 1, 0}) == std::nullopt);
+  CHECK(with_sizes({k_most, 1}) == Fault::corrupt);
+  CHECK(with_sizes({k_most + 1}) == Fault::corrupt);
+  CHECK(with_sizes({UINT64_MAX, UINT64_MAX}) == Fault::corrupt);
+}
+
 TEST_CASE("paths that lead out of a directory, collide or are out of order are refused") {
   REQUIRE(with([](Json&) {}) == std::nullopt);
   const auto with_paths = [](const std::vector<std::string>& paths) {
