@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context.hpp"
 
+#include "access.hpp"
 #include "base/error.hpp"
 #include "repo/commit_checkpoint.hpp"
 
@@ -11,13 +12,6 @@
 #include <unistd.h>
 
 namespace wdelta::cmd {
-
-namespace {
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-}  // namespace
 
 const Engine& Context::engine() const {
   const std::string from_environment = environment("WDELTA_ENGINE");
@@ -53,9 +47,13 @@ std::string whole_number(const std::string& text) {
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
+Repository open_repository(const std::string& location, Context& context) {
+  return Repository::open(location, access_to(location, context.network), context.execution());
+}
+
 OpenedCommit open_commit(const std::string& argument, Context& context) {
   const Location location = parse_location(argument, context.default_repository);
-  auto repository = std::make_shared<const Repository>(Repository::open(location.repository));
+  auto repository = std::make_shared<const Repository>(open_repository(location.repository, context));
   Commit commit = repository->commit(repository->resolve(location.revision));
   return {std::move(repository), std::move(commit)};
 }

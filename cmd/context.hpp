@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "access.hpp"
 #include "base/execution.hpp"
 #include "base/json.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -26,6 +27,7 @@ struct Context {
   std::string engine_name;
   bool no_progress = false;
   std::string color = "auto";
+  NetworkArguments network;
 
   // From the environment.
   std::string default_repository;  // WDELTA_REPO
@@ -77,6 +79,8 @@ struct OpenedCommit {
   std::shared_ptr<const Repository> repository;
   Commit commit;
 };
+/// Opens the repository with what the options and the environment say of its store.
+Repository open_repository(const std::string& location, Context& context);
 OpenedCommit open_commit(const std::string& location, Context& context);
 /// A checkpoint argument: a path, or REPO@REV.
 Checkpoint open_checkpoint(const std::string& argument, Context& context, const PathFilter& filter = {});

@@ -37,7 +37,7 @@ std::chrono::seconds parse_duration(const std::string& text) {
 
 int run_gc(const GcArguments& arguments, Context& context) {
   const std::chrono::seconds grace = parse_duration(arguments.grace);
-  Repository repository = Repository::open(arguments.repository);
+  Repository repository = open_repository(arguments.repository, context);
   const GcReport report =
       collect_garbage(repository, grace, arguments.dry_run ? GcMode::dry_run : GcMode::carry_out, context.execution());
   context.progress.reset();

@@ -35,7 +35,7 @@ Json to_json(const CommitSummary& commit, const std::vector<std::string>& names)
 
 int run_log(const LogArguments& arguments, Context& context) {
   const Location location = parse_location(arguments.location, context.default_repository);
-  const Repository repository = Repository::open(location.repository);
+  const Repository repository = open_repository(location.repository, context);
   const auto names = names_of_commits(repository);
   const char* yellow = context.colored() ? "\033[33m" : "";
   const char* plain = context.colored() ? "\033[0m" : "";

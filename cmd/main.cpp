@@ -22,6 +22,12 @@ namespace wdelta::cmd {
 
 namespace {
 
+#ifdef WDELTA_NETWORK
+constexpr const char* k_other_stores = ", S3 and what speaks its protocol (s3://BUCKET/PREFIX)";
+#else
+constexpr const char* k_other_stores = "; this build reaches no network";
+#endif
+
 std::vector<std::string> engine_names() {
   std::vector<std::string> names = {"auto"};
   for (const Engine& engine : engines()) names.emplace_back(engine.name);
@@ -45,6 +51,7 @@ void add_common_options(CLI::App& app, Context& context) {
   app.add_option("--color", context.color, "Colour what is printed (default: auto, on a terminal)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_network_options(app, context.network);
 }
 
 Json version_of(const Context& context) {
@@ -75,7 +82,7 @@ void print_version(Context& context) {
   }
   fmt::print("\nBLAKE3 kernels, fastest first:");
   for (const Blake3Kernel* kernel : blake3_kernels()) fmt::print(" {}", blake3_kernel_name(*kernel));
-  fmt::print("\nthreads: {}\nstores: a directory (a plain path or file:///PATH)\n", context.threads);
+  fmt::print("\nthreads: {}\nstores: a directory (a plain path or file:///PATH){}\n", context.threads, k_other_stores);
 }
 
 // Signals are taken by one thread that does nothing else: a handler could not safely ask for a stop.

@@ -27,6 +27,8 @@ struct PushArguments {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::optional<std::uint64_t> wait_stable_s;
+  bool create = false;
+  bool is_private = false;
 };
 
 CommitDraft draft_of(const PushArguments& arguments) {
@@ -139,7 +141,10 @@ int run_push(const PushArguments& arguments, Context& context) {
   }
   refuse_repository_inside(arguments.checkpoint, arguments.repository);
   check_push(checkpoint, draft, options);
-  Repository repository = Repository::open_or_create(arguments.repository);
+  Access access = access_to(arguments.repository, context.network);
+  if (arguments.create) access.creation = BucketCreation::open_to_all;
+  if (arguments.is_private) access.creation = BucketCreation::private_to_owner;
+  Repository repository = Repository::open_or_create(arguments.repository, access, context.execution());
   const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
   context.progress.reset();
   if (context.json) {
@@ -190,6 +195,8 @@ void add_push(CLI::App& app, Context& context) {
                  "Wait until nothing has changed for S seconds and no shard is missing or cut short")
       ->type_name("S")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86400}));
+  CLI::Option* create = app.add_flag("--create", arguments->create, "Make the bucket when there is none");
+  app.add_flag("--private", arguments->is_private, "Make it so that only its owner can read it")->needs(create);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_push(*arguments, context); }; });
 }

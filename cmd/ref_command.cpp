@@ -33,7 +33,7 @@ int list(const Repository& repository, RefKind kind, Context& context) {
 }
 
 int run(const RefArguments& arguments, RefKind kind, Context& context) {
-  const Repository repository = Repository::open(arguments.repository);
+  const Repository repository = open_repository(arguments.repository, context);
   const std::string& name = arguments.name;
   if (name.empty()) return list(repository, kind, context);
   if (const char* reason = why_not_a_ref_name(name))

@@ -42,7 +42,7 @@ Json ids(const std::vector<Digest>& commits) {
 }
 
 int run_squash(const SquashArguments& arguments, Context& context) {
-  Repository repository = Repository::open(arguments.repository);
+  Repository repository = open_repository(arguments.repository, context);
   const Range range = resolve_range(repository, arguments.range);
   const SquashReport report =
       squash(repository, range.from, range.to, arguments.anchor ? SquashInto::anchor : SquashInto::delta,

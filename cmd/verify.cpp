@@ -61,7 +61,7 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
     const char* proven = depth == VerifyDepth::quick  ? "names only what is there (nothing was read)"
                          : depth == VerifyDepth::deep ? "is whole, and every commit rebuilds bit for bit"
                                                       : "is whole";
-    return {verify_repository(Repository::open(location.repository), depth, context.engine(), execution),
+    return {verify_repository(open_repository(location.repository, context), depth, context.engine(), execution),
             fmt::format("{} {}", arguments.subject, proven)};
   }
   require_no_depth("a commit");

@@ -47,8 +47,8 @@ std::optional<std::string> Repository::read_id(const Store& store) {
   return id;
 }
 
-Repository Repository::open(const std::string& location) {
-  auto store = open_store(location);
+Repository Repository::open(const std::string& location, const Access& access, const Execution& execution) {
+  auto store = open_store(location, access, execution);
   auto id = read_id(*store);
   if (!id) {
     throw Error(Fault::not_found, location, "there is no wdelta repository here",
@@ -57,11 +57,15 @@ Repository Repository::open(const std::string& location) {
   return {std::move(store), std::move(*id)};
 }
 
-Repository Repository::open_or_create(const std::string& location) {
-  auto store = open_store(location);
+Repository Repository::open_or_create(const std::string& location, const Access& access, const Execution& execution) {
+  auto store = open_store(location, access, execution);
   auto id = read_id(*store);
   if (id) return {std::move(store), std::move(*id)};
   if (store->list("").empty()) {
+    if (!store->has_exclusive_create()) {
+      throw Error(Fault::unsupported, location, "this store overwrites what it was told to create only",
+                  "two pushes at once could lose one; use a store with conditional writes (If-None-Match)");
+    }
     store->create(k_repository_key, seal({{"format", k_repository_format},
                                           {"version", 1},
                                           {"id", random_hex(k_id_digits)},

@@ -34,9 +34,10 @@ struct StoredBook {
 class Repository {
  public:
   /// Throws not_found when there is none, corrupt or unsupported when its wdelta.json is not ours to read.
-  static Repository open(const std::string& location);
+  static Repository open(const std::string& location, const Access& access = {}, const Execution& execution = {});
   /// The same, but makes a new one where there is nothing. Throws usage when there is something else.
-  static Repository open_or_create(const std::string& location);
+  static Repository open_or_create(const std::string& location, const Access& access = {},
+                                   const Execution& execution = {});
 
   const std::string& name() const { return store_->name(); }
   Store& store() const { return *store_; }

@@ -24,12 +24,14 @@ namespace {
 // A new kind of store is a row here and a file pair beside this one.
 struct Scheme {
   std::string_view prefix;
-  std::unique_ptr<Store> (*open)(const std::string& location, const std::string& path);
+  std::unique_ptr<Store> (*open)(const std::string& location, const std::string& path, const Access& access,
+                                 const Execution& execution);
 };
 
 constexpr Scheme k_schemes[] = {
     {"file://",
-     [](const std::string& location, const std::string& path) -> std::unique_ptr<Store> {
+     [](const std::string& location, const std::string& path, const Access&,
+        const Execution&) -> std::unique_ptr<Store> {
        if (!path.starts_with('/')) {
          throw Error(Fault::usage, location, "a file URL needs an absolute path", "write file:///PATH or a plain path");
        }
@@ -44,9 +46,10 @@ bool has_scheme(std::string_view location) {
   return colon != std::string_view::npos && colon > 0 && location.substr(0, colon).find('/') == std::string_view::npos;
 }
 
-std::unique_ptr<Store> open_store(const std::string& location) {
+std::unique_ptr<Store> open_store(const std::string& location, const Access& access, const Execution& execution) {
   for (const Scheme& scheme : k_schemes) {
-    if (location.starts_with(scheme.prefix)) return scheme.open(location, location.substr(scheme.prefix.size()));
+    if (location.starts_with(scheme.prefix))
+      return scheme.open(location, location.substr(scheme.prefix.size()), access, execution);
   }
   if (has_scheme(location)) {
     throw Error(Fault::unsupported, location, "this build has no store for that scheme",

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/execution.hpp"
 #include "base/file.hpp"
 #include "base/reader.hpp"
+#include "store/access.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -54,6 +56,8 @@ class Store {
   /// Something where create() cannot promise one winner. There it never sends its request a second time, which could
   /// give a key that others have seen already a later time.
   virtual std::optional<Contest> contest() const { return std::nullopt; }
+  /// Whether create() keeps its promise here. May write a key and remove it; for when a repository is made.
+  virtual bool has_exclusive_create() { return true; }
 
   struct Listed {
     std::string key;
@@ -82,9 +86,12 @@ class Store {
 /// Reads a document of at most `limit_bytes`; nothing when it is not there. Throws corrupt when it is larger.
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes);
 
-/// Opens the store that `location` names: file:///PATH or a plain path is a directory. Nothing needs to be there yet.
+/// Opens the store that `location` names: file:///PATH or a plain path is a directory, s3://BUCKET[/PREFIX] is on S3 or
+/// what speaks its protocol. Nothing needs to be there yet.
 /// Throws unsupported for a scheme that has no store.
-std::unique_ptr<Store> open_store(const std::string& location);
+/// Remote stores are told of `access`, and report to and are stopped by `execution`, which may have no Progress.
+std::unique_ptr<Store> open_store(const std::string& location, const Access& access = {},
+                                  const Execution& execution = {});
 /// Whether `location` has a scheme, as in s3://bucket.
 bool has_scheme(std::string_view location);
 

@@ -30,7 +30,10 @@ struct Origin {
   std::atomic<std::uint64_t> fails_from = UINT64_MAX;
 
   RemoteObject object(const std::string& identity = "") {
-    return {"object", bytes.size(), identity,
+    return {"object",
+            bytes.size(),
+            identity,
+            {},
             [this](std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
               {
                 const std::lock_guard lock(mutex);

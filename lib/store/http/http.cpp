@@ -42,8 +42,8 @@ std::optional<std::uint64_t> HttpResponse::whole_size_bytes() const {
   return size_bytes;
 }
 
-void HttpRequest::set_range(std::uint64_t offset, std::uint64_t size_bytes) {
-  headers.push_back({"Range", fmt::format("bytes={}-{}", offset, offset + size_bytes - 1)});
+HttpHeader range_header(HttpRange range) {
+  return {"Range", fmt::format("bytes={}-{}", range.offset, range.offset + range.size_bytes - 1)};
 }
 
 }  // namespace wdelta

@@ -57,9 +57,14 @@ struct HttpRequest {
   HttpSink sink;
   /// A longer text ends the transfer.
   std::uint64_t longest_text_bytes = std::uint64_t{64} << 20;
-
-  /// Asks for bytes `offset` to `offset + size_bytes - 1`.
-  void set_range(std::uint64_t offset, std::uint64_t size_bytes);
 };
+
+/// Bytes of an object; at least one.
+struct HttpRange {
+  std::uint64_t offset = 0;
+  std::uint64_t size_bytes = 0;
+};
+/// "Range: bytes=0-9"
+HttpHeader range_header(HttpRange range);
 
 }  // namespace wdelta

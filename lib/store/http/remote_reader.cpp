@@ -50,6 +50,7 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
   std::uint64_t frontier = 0;  // behind the last page that was asked for
   unsigned streak = 0;         // reads in a row that were near it
   std::atomic<bool> is_closed = false;
+  std::atomic<bool> has_failed = false;
 
   std::uint64_t page_end(std::uint64_t page) const { return std::min((page + 1) * k_page, object.size_bytes); }
 
@@ -92,7 +93,10 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
     try {
       object.fetch(run.first * k_page, page_end(run.first + run.count - 1) - run.first * k_page, take);
       if (rest.count > 0) throw Error(Fault::network, object.name, "fewer bytes came than were asked for");
+    } catch (const NobodyWaits&) {
+      throw;
     } catch (...) {
+      has_failed = true;
       set(rest, Page::absent);
       throw;
     }
@@ -116,7 +120,9 @@ RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> be
 
 RemoteReader::~RemoteReader() {
   state_->is_closed = true;
-  if (std::uncaught_exceptions() <= exceptions_at_birth_) state_->spool.forget();
+  // Where the bytes came and turned out wrong they must not be found again.
+  const bool is_broken_off = state_->has_failed || state_->object.stop.stop_requested();
+  if (!is_broken_off || std::uncaught_exceptions() <= exceptions_at_birth_) state_->spool.forget();
 }
 
 std::uint64_t RemoteReader::size_bytes() const { return state_->object.size_bytes; }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 
 namespace wdelta {
@@ -20,6 +21,8 @@ struct RemoteObject {
   /// Says which bytes these are (store, key and entity tag): with it a later program may go on with what has arrived.
   /// Empty: it may not.
   std::string identity;
+  /// Once it is asked to stop, what has arrived is left for the next program.
+  std::stop_token stop;
   using Sink = std::function<void(std::span<const std::uint8_t>)>;
   /// Gives `sink` exactly the bytes from `offset`, `size_bytes` of them, in order, or throws. Does its own repeating:
   /// what was given to the sink is not given again. Called from several threads.
@@ -34,7 +37,7 @@ class RemoteReader final : public ByteReader {
   /// `beginning`: bytes of the object, from its first on, that have arrived already; may be empty.
   RemoteReader(RemoteObject object, std::span<const std::uint8_t> beginning, const std::filesystem::path& directory,
                std::shared_ptr<ReadAhead> read_ahead);
-  /// While an exception flies, what has arrived is left for the next program.
+  /// When a fetch failed or was stopped, what has arrived is left for the next program.
   ~RemoteReader() override;
 
   std::uint64_t size_bytes() const override;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ini.hpp"
+
+namespace wdelta::cmd {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// "[profile  me]" is "profile me".
+std::string section_name(std::string_view text) {
+  std::string name;
+  for (const char c : trimmed(text)) {
+    const bool is_blank = c == ' ' || c == '\t';
+    if (is_blank && name.ends_with(' ')) continue;
+    name += is_blank ? ' ' : c;
+  }
+  return name;
+}
+
+}  // namespace
+
+IniFile parse_ini(std::string_view text) {
+  IniFile file;
+  IniSection* section = nullptr;
+  std::string outer;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+    const std::string_view content = trimmed(line);
+    if (content.empty() || content.front() == '#' || content.front() == ';') continue;
+    const bool is_indented = line.front() == ' ' || line.front() == '\t';
+    if (content.front() == '[' && !is_indented) {
+      const std::size_t close = content.find(']');
+      section = close == std::string_view::npos ? nullptr : &file[section_name(content.substr(1, close - 1))];
+      outer.clear();
+      continue;
+    }
+    const std::size_t equals = content.find('=');
+    if (section == nullptr || equals == std::string_view::npos) continue;
+    const std::string name(trimmed(content.substr(0, equals)));
+    const std::string value(trimmed(content.substr(equals + 1)));
+    if (is_indented && !outer.empty()) {
+      (*section)[outer + "." + name] = value;
+      continue;
+    }
+    outer = value.empty() ? name : "";
+    (*section)[name] = value;
+  }
+  return file;
+}
+
+}  // namespace wdelta::cmd

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "store/access.hpp"
+
+namespace wdelta::cmd {
+
+/// Endpoint, region and credentials for S3, from the variables and files that AWS's own programs read. Throws not_found
+/// when a profile that was asked for is in none of the files.
+S3Access s3_access();
+
+}  // namespace wdelta::cmd
