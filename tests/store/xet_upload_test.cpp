@@ -148,7 +148,6 @@ TEST_CASE("files of any size and number are put together again from their xorbs 
   CAPTURE(testing::seed());
   XetLimits limits;
   limits.xorb_bytes = 400'000;
-  limits.stretch_bytes = 1 << 18;
   for (const std::size_t shard_bytes : {std::size_t{16} << 20, std::size_t{2000}, std::size_t{1}}) {
     limits.shard_bytes = shard_bytes;
     std::vector<Bytes> files = {{}, testing::random_bytes(random, 1), {}, Bytes(900'000, 7)};
@@ -188,7 +187,6 @@ TEST_CASE("an upload that is repeated makes the same xorbs, however many threads
     const testing::SilentExecution execution(threads);
     XetLimits limits;
     limits.xorb_bytes = 300'000;
-    limits.stretch_bytes = threads << 16;
     XetUpload upload(hub, execution, limits);
     upload.add(first);
     upload.add(second);
@@ -260,8 +258,8 @@ TEST_CASE("memory of a xorb that was sent serves a later one") {
 TEST_CASE("a damaged xorb is refused, and one with a footer is read") {
   Bytes body;
   Bytes raw;
-  for (const std::size_t size : {5, 1, 300}) {
-    raw.assign(size, static_cast<std::uint8_t>(size));
+  for (const std::size_t size : {std::size_t{5}, std::size_t{1}, std::size_t{300}}) {
+    raw = Bytes(size, static_cast<std::uint8_t>(size));
     const std::uint8_t low = static_cast<std::uint8_t>(size);
     const std::uint8_t high = static_cast<std::uint8_t>(size >> 8);
     for (const std::uint8_t byte : {std::uint8_t{0}, low, high, std::uint8_t{0}, std::uint8_t{0}, low, high}) {

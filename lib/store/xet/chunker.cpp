@@ -18,6 +18,11 @@ std::size_t pieces_of(std::size_t size_bytes) { return (size_bytes + k_piece_byt
 
 }  // namespace
 
+// Little enough to be in a cache still when it is hashed (one thread, Zen 5: 2.4 GB/s with 1 MiB, 2.15 with 16), and
+// enough for each thread that starting it costs nothing beside.
+XetChunker::XetChunker(const Execution& execution)
+    : XetChunker(execution, std::clamp<std::size_t>(execution.threads, 1, 8) * (std::size_t{2} << 20)) {}
+
 XetChunker::XetChunker(const Execution& execution, std::size_t stretch_bytes)
     : execution_(&execution), stretch_bytes_(stretch_bytes) {}
 

@@ -25,14 +25,13 @@ struct XetChunk {
 };
 
 /// Cuts files into chunks and hashes them on all threads of an execution. Keeps its memory from file to file: one
-/// stretch, and a bit for each of its bytes.
+/// stretch, at most 16 MiB, and a bit for each of its bytes.
 class XetChunker {
  public:
-  static constexpr std::size_t k_stretch_bytes = std::size_t{16} << 20;
-
-  /// `execution` must outlive it. `stretch_bytes`, a multiple of 64, is what is read at a time; the chunks do not
-  /// depend on it.
-  explicit XetChunker(const Execution& execution, std::size_t stretch_bytes = k_stretch_bytes);
+  /// `execution` must outlive it.
+  explicit XetChunker(const Execution& execution);
+  /// `stretch_bytes`, a multiple of 64, is what is read at a time; the chunks do not depend on it.
+  XetChunker(const Execution& execution, std::size_t stretch_bytes);
 
   /// Gives the chunks of `file` to `take` in order, on this thread.
   void cut(const ByteReader& file, const std::function<void(const XetChunk&)>& take);

@@ -45,7 +45,7 @@ struct OpenTerm {
 }  // namespace
 
 XetUpload::XetUpload(XetSink& sink, const Execution& execution, const XetLimits& limits)
-    : sink_(&sink), limits_(limits), chunker_(execution, limits.stretch_bytes), builder_(limits.xorb_bytes) {}
+    : sink_(&sink), limits_(limits), chunker_(execution), builder_(limits.xorb_bytes) {}
 
 XetHash XetUpload::add(const ByteReader& file) {
   XetFile made;

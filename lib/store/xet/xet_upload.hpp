@@ -31,7 +31,6 @@ struct XetLimits {
   std::size_t xorb_bytes = k_largest_xorb_bytes;
   /// Well below what the Hub takes: one of this size tells of 20 GiB, and it is in memory twice while it is sent.
   std::size_t shard_bytes = std::size_t{16} << 20;
-  std::size_t stretch_bytes = XetChunker::k_stretch_bytes;
 };
 
 /// Turns files into what the Hub's content store takes: xorbs, then shards. Files share xorbs, and a file may reach
