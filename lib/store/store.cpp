@@ -3,6 +3,9 @@
 
 #include "base/error.hpp"
 #include "store/directory_store.hpp"
+#ifdef WDELTA_NETWORK
+#include "store/hub/hub_store.hpp"
+#endif
 
 #include <fmt/format.h>
 
@@ -37,6 +40,13 @@ constexpr Scheme k_schemes[] = {
        }
        return std::make_unique<DirectoryStore>(path);
      }},
+#ifdef WDELTA_NETWORK
+    {"hf://",
+     [](const std::string& location, const std::string& path, const Access& access,
+        const Execution& execution) -> std::unique_ptr<Store> {
+       return std::make_unique<HubStore>(HubLocation::parse(path, location), location, access, execution);
+     }},
+#endif
 };
 
 }  // namespace

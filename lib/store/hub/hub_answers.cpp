@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/hub/hub_answers.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/moment.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+// Runs `read`; what it finds wrong is the service's fault, not that of stored bytes.
+template <typename Read>
+auto understood(std::string_view text, const std::string& object, Read read) -> decltype(read(ParsedJson())) {
+  try {
+    return read(parse_json(text, object));
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    throw Error(Fault::network, object, fmt::format("answered what cannot be understood: {}", error.what()));
+  }
+}
+
+// 2026-11-21T06:15:00.123Z
+std::int64_t milliseconds_of(const std::string& moment, const std::string& object) {
+  constexpr std::size_t k_seconds_end = 19;
+  const auto seconds = seconds_of(moment.substr(0, std::min(moment.size(), k_seconds_end)) + "Z");
+  std::int64_t fraction = 0;
+  std::int64_t unit = 100;
+  bool is_moment =
+      seconds && moment.ends_with('Z') && (moment.size() == k_seconds_end + 1 || moment[k_seconds_end] == '.');
+  for (std::size_t i = k_seconds_end + 1; is_moment && i + 1 < moment.size(); ++i, unit /= 10) {
+    is_moment = moment[i] >= '0' && moment[i] <= '9';
+    fraction += unit * (moment[i] - '0');
+  }
+  if (!is_moment) throw Error(Fault::corrupt, object, fmt::format("{:?} is no moment", moment));
+  return *seconds * 1000 + fraction;
+}
+
+bool is_xet_hash(std::string_view text) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return text.size() == 64 && std::ranges::all_of(text, is_digit);
+}
+
+}  // namespace
+
+std::vector<HubFile> hub_files_from(std::string_view text, const std::string& object) {
+  return understood(text, object, [&](const ParsedJson& json) {
+    if (!json.is_array()) throw Error(Fault::corrupt, object, "it is no array");
+    std::vector<HubFile> files;
+    for (const ParsedJson& entry : json) {
+      if (string_member(entry, "type", object) != "file") continue;
+      HubFile file{string_member(entry, "path", object), size_member(entry, "size", object),
+                   string_member(entry, "xetHash", object),
+                   milliseconds_of(string_member(entry, "uploadedAt", object), object)};
+      if (!is_xet_hash(file.xet_hash)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
+      files.push_back(std::move(file));
+    }
+    return files;
+  });
+}
+
+std::optional<std::string> next_cursor(std::string_view link) {
+  // <https://…?limit=1000&cursor=eyJ…>; rel="next", and others behind a comma. A cursor holds none of ">&\"".
+  while (!link.empty()) {
+    const std::size_t open = link.find('<');
+    const std::size_t close = link.find('>', open);
+    if (close == std::string_view::npos) return std::nullopt;
+    const std::string_view url = link.substr(open + 1, close - open - 1);
+    const std::size_t end = std::min(link.find('<', close), link.size());
+    const std::string_view relation = link.substr(close, end - close);
+    link.remove_prefix(end);
+    if (relation.find("rel=\"next\"") == std::string_view::npos) continue;
+    for (const std::string_view mark : {"?cursor=", "&cursor="}) {
+      const std::size_t found = url.find(mark);
+      if (found == std::string_view::npos) continue;
+      const std::string_view rest = url.substr(found + mark.size());
+      return std::string(rest.substr(0, rest.find('&')));
+    }
+  }
+  return std::nullopt;
+}
+
+HubBatchAnswer hub_batch_answer_from(std::string_view text, const std::string& object) {
+  return understood(text, object, [&](const ParsedJson& json) {
+    HubBatchAnswer answer;
+    answer.success = bool_member(json, "success", object);
+    answer.succeeded = size_member(json, "succeeded", object);
+    if (!json.contains("failed")) return answer;
+    for (const ParsedJson& failed : array_member(json, "failed", object)) {
+      answer.failed.push_back({string_member(failed, "path", object), string_member(failed, "error", object)});
+    }
+    return answer;
+  });
+}
+
+XetToken xet_token_from(std::string_view text, const std::string& object) {
+  return understood(text, object, [&](const ParsedJson& json) {
+    XetToken token{string_member(json, "accessToken", object), string_member(json, "casUrl", object),
+                   static_cast<std::int64_t>(std::min<std::uint64_t>(size_member(json, "exp", object), INT64_MAX))};
+    while (token.cas_url.ends_with('/')) token.cas_url.pop_back();
+    // It becomes a header: no line may end in it.
+    const auto is_plain = [](char c) { return c > ' ' && c < '\x7f'; };
+    if (token.access_token.empty() || !std::ranges::all_of(token.access_token, is_plain)) {
+      throw Error(Fault::corrupt, object, "\"accessToken\" is no token");
+    }
+    return token;
+  });
+}
+
+XetShardAnswer xet_shard_answer_from(std::string_view text, const std::string& object) {
+  // One object of version 1, or version 2's lines: only the last event says how it ended.
+  XetShardAnswer answer;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    understood(line, object, [&](const ParsedJson& json) {
+      const std::string type =
+          json.is_object() && json.contains("type") ? string_member(json, "type", object) : "result";
+      if (type == "result") {
+        size_member(json, "result", object);  // 0: was there already; 1: registered now
+        answer = {true, false, {}};
+      } else if (type == "error") {
+        answer = {false, json.contains("retryable") && json["retryable"].is_boolean() && json["retryable"].get<bool>(),
+                  string_member(json, "message", object)};
+      } else {
+        answer = {false, true, "the answer broke off"};  // until the last one comes
+      }
+      return true;
+    });
+  }
+  if (!answer.accepted && answer.message.empty()) answer = {false, true, "the answer was empty"};
+  return answer;
+}
+
+std::string hub_error_text(std::string_view body) {
+  std::string text;
+  try {
+    const ParsedJson json = parse_json(body, "answer");
+    const auto found = json.is_object() ? json.find("error") : json.end();
+    if (found != json.end() && found->is_string()) text = found->get<std::string>();
+    if (found != json.end() && found->is_array() && !found->empty() && found->front().is_string()) {
+      text = found->front().get<std::string>();
+    }
+  } catch (const Error&) {
+    return {};  // a page for browsers, or nothing
+  }
+  constexpr std::size_t k_longest = 300;
+  if (text.size() > k_longest) text.resize(k_longest);
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
+  return text;
+}
+
+}  // namespace wdelta

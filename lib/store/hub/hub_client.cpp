@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/hub/hub_client.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "store/http/retry.hpp"
+#include "store/http/url.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <thread>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::size_t k_page_files = 1000;     // of a listing; also lines of a batch, and paths looked up at once
+constexpr std::int64_t k_token_margin_s = 60;  // a transfer must not begin with a token that is about to expire
+constexpr int k_rounds = 5;                    // of a batch whose lines are not all done
+
+std::string line_of(const HubAddition& addition) {
+  return Json{{"type", "addFile"},
+              {"path", addition.path},
+              {"xetHash", addition.xet_hash},
+              {"contentType", "application/octet-stream"}}
+      .dump();
+}
+
+// To the second, as HTTP has it; nothing when the answer does not say.
+std::optional<std::int64_t> date_of(const HttpResponse& response) {
+  const std::time_t moment = ::curl_getdate(response.header_or_empty("date").c_str(), nullptr);
+  if (moment < 0) return std::nullopt;
+  return std::int64_t{moment} * 1000;
+}
+
+}  // namespace
+
+HubClient::HubClient(HubAccess access, std::string bucket, std::shared_ptr<HttpClient> http)
+    : access_(std::move(access)), bucket_(std::move(bucket)), http_(std::move(http)) {}
+
+HttpRequest HubClient::request_of(const Question& question) const {
+  HttpRequest request;
+  request.method = question.method;
+  request.url = access_.endpoint + question.path;
+  if (!access_.token.empty()) request.secret_headers.push_back({"Authorization", "Bearer " + access_.token});
+  if (!question.content_type.empty()) request.headers.push_back({"Content-Type", question.content_type});
+  if (question.method == "POST") request.body = HttpBody::of_text(question.body);
+  return request;
+}
+
+HttpResponse HubClient::ask(const Question& question, std::span<const int> expects, Repeat repeat) const {
+  HttpResponse response = send_with_retries(
+      *http_, [&] { return request_of(question); }, repeat);
+  if (response.is_success() || std::ranges::find(expects, response.status) != expects.end()) return response;
+  throw error_of(response, question.method + " " + shown_url(question.path));
+}
+
+void HubClient::create_bucket(BucketCreation creation) const {
+  const std::string body = creation == BucketCreation::private_to_owner ? R"({"private":true})" : "{}";
+  constexpr int k_is_there[] = {409};
+  ask({"POST", "/api/buckets/" + bucket_, body, "application/json"}, k_is_there);
+}
+
+HubClient::Listing HubClient::list(const std::string& prefix) const {
+  Listing listing;
+  // The last slash is left out, and what has the prefix for the beginning of a longer name is sorted out here.
+  const std::string folder = prefix.substr(0, prefix.size() - (prefix.ends_with('/') ? 1 : 0));
+  const std::string path = fmt::format("/api/buckets/{}/tree{}{}?recursive=true&limit={}", bucket_,
+                                       folder.empty() ? "" : "/", percent_encoded(folder, Slashes::kept), k_page_files);
+  std::string cursor;
+  std::set<std::string> seen;
+  for (;;) {
+    const HttpResponse page = ask({"GET", path + (cursor.empty() ? "" : "&cursor=" + cursor), "", ""});
+    if (!listing.now_ms) listing.now_ms = date_of(page);
+    for (HubFile& file : hub_files_from(page.text, "hf://buckets/" + bucket_)) {
+      if (file.path.starts_with(prefix)) listing.files.push_back(std::move(file));
+    }
+    const auto next = next_cursor(page.header_or_empty("link"));
+    if (!next) return listing;
+    if (!seen.insert(*next).second) {
+      throw Error(Fault::network, "hf://buckets/" + bucket_, "its listing never ends: a page names itself as the next");
+    }
+    cursor = *next;
+  }
+}
+
+std::vector<HubFile> HubClient::look_up_page(std::span<const std::string> paths) const {
+  const std::string body = Json{{"paths", std::vector<std::string>(paths.begin(), paths.end())}}.dump();
+  const HttpResponse response =
+      ask({"POST", fmt::format("/api/buckets/{}/paths-info", bucket_), body, "application/json"});
+  return hub_files_from(response.text, "hf://buckets/" + bucket_);
+}
+
+std::vector<HubFile> HubClient::look_up(std::span<const std::string> paths) const {
+  std::vector<HubFile> files;
+  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_page_files))) {
+    for (HubFile& file : look_up_page(paths.first(std::min(paths.size(), k_page_files))))
+      files.push_back(std::move(file));
+  }
+  return files;
+}
+
+HubBatchAnswer HubClient::batch(std::span<const std::string> lines, Repeat repeat) const {
+  std::string body;
+  for (const std::string& line : lines) body += line + "\n";
+  constexpr int k_some_failed[] = {422};
+  const HttpResponse response =
+      ask({"POST", fmt::format("/api/buckets/{}/batch", bucket_), body, "application/x-ndjson"}, k_some_failed, repeat);
+  return hub_batch_answer_from(response.text, "hf://buckets/" + bucket_);
+}
+
+void HubClient::say_what_failed(const HubBatchAnswer& answer) const {
+  if (answer.failed.empty()) return;
+  http_->note(fmt::format("{}: {}; trying again", answer.failed.front().path, answer.failed.front().reason));
+}
+
+void HubClient::add_file_once(const HubAddition& addition) const {
+  const std::string lines[] = {line_of(addition)};
+  const HubBatchAnswer answer = batch(lines, Repeat::if_not_seen);
+  if (answer.success && answer.succeeded == 1) return;
+  const std::string reason = answer.failed.empty() ? "no reason given" : answer.failed.front().reason;
+  throw Error(Fault::network, "hf://buckets/" + bucket_ + "/" + addition.path,
+              fmt::format("the Hub did not take it: {}", reason), "run this again");
+}
+
+void HubClient::add_files(std::span<const HubAddition> additions) const {
+  for (; !additions.empty(); additions = additions.subspan(std::min(additions.size(), k_page_files))) {
+    std::map<std::string, const HubAddition*> open;
+    for (const HubAddition& addition : additions.first(std::min(additions.size(), k_page_files))) {
+      open[addition.path] = &addition;  // the last one of a path counts
+    }
+    for (int round = 1; !open.empty(); ++round) {
+      std::vector<std::string> lines;
+      std::vector<std::string> paths;
+      for (const auto& [path, addition] : open) {
+        lines.push_back(line_of(*addition));
+        paths.push_back(path);
+      }
+      say_what_failed(batch(lines, Repeat::harmless));
+      for (const HubFile& file : look_up_page(paths)) {
+        const auto found = open.find(file.path);
+        if (found != open.end() && found->second->xet_hash == file.xet_hash) open.erase(found);
+      }
+      if (open.empty()) break;
+      if (round == k_rounds) {
+        throw Error(Fault::network, "hf://buckets/" + bucket_ + "/" + open.begin()->first,
+                    fmt::format("the Hub does not take it: {} of {} files are not there after {} tries", open.size(),
+                                paths.size(), k_rounds),
+                    "run this again: nothing was lost");
+      }
+      sleep_until(std::chrono::steady_clock::now() + http_->options().retry_wait * round, http_->stop());
+    }
+  }
+}
+
+void HubClient::delete_files(std::span<const std::string> paths) const {
+  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_page_files))) {
+    std::vector<std::string> open(paths.begin(), paths.begin() + std::min(paths.size(), k_page_files));
+    for (int round = 1; !open.empty(); ++round) {
+      std::vector<std::string> lines;
+      for (const std::string& path : open) lines.push_back(Json{{"type", "deleteFile"}, {"path", path}}.dump());
+      say_what_failed(batch(lines, Repeat::harmless));
+      const std::vector<HubFile> left = look_up_page(open);
+      open.clear();
+      for (const HubFile& file : left) open.push_back(file.path);
+      if (open.empty()) break;
+      if (round == k_rounds) {
+        throw Error(Fault::network, "hf://buckets/" + bucket_ + "/" + open.front(), "the Hub does not delete it",
+                    "run this again");
+      }
+      sleep_until(std::chrono::steady_clock::now() + http_->options().retry_wait * round, http_->stop());
+    }
+  }
+}
+
+std::optional<HubClient::Fetched> HubClient::fetch(const std::string& path,
+                                                   const std::function<HttpRequest()>& make_request) const {
+  const std::string hub = origin_of(access_.endpoint);
+  HttpRequest next =
+      request_of({"GET", fmt::format("/buckets/{}/resolve/{}", bucket_, percent_encoded(path, Slashes::kept)), "", ""});
+  constexpr int k_most_hops = 5;
+  for (int hops = 0; hops <= k_most_hops; ++hops) {
+    HttpRequest sent;
+    const HttpResponse response = send_with_retries(
+        *http_,
+        [&] {
+          sent = make_request();
+          sent.url = next.url;
+          sent.secret_headers = next.secret_headers;
+          return sent;
+        },
+        Repeat::harmless);
+    if (response.status < 300 || response.status == 416) return Fetched{response, next.url};
+    if (response.status >= 400) {
+      const std::string code = response.header_or_empty("x-error-code");
+      if (response.status == 404 && code != "RepoNotFound") return std::nullopt;
+      throw error_of(response, "GET " + path);
+    }
+    // The token goes to the Hub alone, whoever redirects.
+    const auto secrets = next.secret_headers;
+    next = redirected(sent, response);
+    if (origin_of(next.url) == hub) next.secret_headers = secrets;
+  }
+  throw Error(Fault::network, path, "the Hub redirects in a circle");
+}
+
+XetToken HubClient::write_token(const std::optional<std::string>& rejected) {
+  const std::lock_guard lock(mutex_);
+  const bool is_good =
+      token_ && token_->expires_s - k_token_margin_s > std::time(nullptr) && token_->access_token != rejected;
+  if (!is_good) {
+    const HttpResponse response = ask({"GET", fmt::format("/api/buckets/{}/xet-write-token", bucket_), "", ""});
+    token_ = xet_token_from(response.text, "hf://buckets/" + bucket_);
+  }
+  return *token_;
+}
+
+}  // namespace wdelta

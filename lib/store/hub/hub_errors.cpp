@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+#include "store/hub/hub_client.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+// What the service said of itself, and the name that its operators know the request by.
+std::string said(const HttpResponse& response) {
+  std::string text = response.header_or_empty("x-error-message");
+  if (text.empty()) text = hub_error_text(response.text);
+  std::string id = response.header_or_empty("x-request-id");
+  if (id.empty()) id = response.header_or_empty("x-amzn-trace-id");
+  if (id.empty()) id = response.header_or_empty("x-amz-cf-id");
+  return fmt::format("{}{}", text.empty() ? "" : ": " + text, id.empty() ? "" : fmt::format(" (request {})", id));
+}
+
+}  // namespace
+
+Error HubClient::error_of(const HttpResponse& response, const std::string& what) const {
+  const std::string object = "hf://buckets/" + bucket_;
+  const std::string tokens = access_.endpoint + "/settings/tokens";
+  const bool has_token = !access_.token.empty();
+  const auto error = [&](Fault fault, const std::string& text, const std::string& hint) {
+    return Error(fault, object, fmt::format("{}: {}{}", what, text, said(response)), hint);
+  };
+  switch (response.status) {
+    case 401:
+      if (!has_token) {
+        return error(Fault::network, "the Hub wants a token and there is none",
+                     fmt::format("export HF_TOKEN=…; {} makes one", tokens));
+      }
+      return error(Fault::network, fmt::format("the Hub does not accept the token of {}", access_.token_source),
+                   fmt::format("it is mistyped, expired or revoked; {} makes another", tokens));
+    case 403:
+      return error(Fault::network, has_token ? "the token may not do that" : "nobody may do that without a token",
+                   has_token ? fmt::format("give the token of {} write access to {} at {}", access_.token_source,
+                                           bucket_, tokens)
+                             : fmt::format("export HF_TOKEN=…; {} makes one", tokens));
+    case 404:
+      return error(Fault::not_found, "there is no such bucket, or the token may not see it",
+                   has_token ? "look at its name; wdelta push --create makes a bucket"
+                             : "look at its name; a private bucket wants HF_TOKEN; wdelta push --create makes one");
+    case 402:
+    case 413:
+    case 507:
+      return error(Fault::network, "there is no room left for that",
+                   fmt::format("look at the storage of {} in its settings; wdelta squash and wdelta gc make room",
+                               bucket_.substr(0, bucket_.find('/'))));
+    case 429:
+      return error(Fault::network, "too many requests in a row",
+                   "the Hub counts them over five minutes: try again later");
+    default:
+      return error(Fault::network, fmt::format("the Hub answered with status {}", response.status),
+                   response.status >= 500 ? "try again later" : "");
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/hub/hub_reader.hpp"
+
+#include "base/error.hpp"
+#include "store/http/remote_reader.hpp"
+#include "store/http/retry.hpp"
+
+#include <fmt/format.h>
+#include <mutex>
+#include <vector>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::uint64_t k_first_bytes = std::uint64_t{1} << 20;
+
+std::span<const std::uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+// Fetches ranges of one file. The Hub says where its bytes are, by a URL that is good for a while.
+class HubRanges {
+ public:
+  HubRanges(std::shared_ptr<const HubClient> client, std::string path, std::string url, std::uint64_t size_bytes)
+      : client_(std::move(client)), path_(std::move(path)), url_(std::move(url)), size_bytes_(size_bytes) {}
+
+  void fetch(std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
+    std::uint64_t arrived = 0;
+    const auto make_request = [&] {
+      HttpRequest request;
+      request.url = url();
+      request.headers.push_back(range_header({offset + arrived, size_bytes - arrived}));
+      request.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
+        require_range(head, bytes.size() <= size_bytes - arrived);
+        arrived += bytes.size();
+        sink(bytes);
+      };
+      return request;
+    };
+    while (arrived < size_bytes) {
+      const std::uint64_t before = arrived;
+      const HttpResponse response = send_with_retries(client_->http(), make_request, Repeat::harmless);
+      if (response.is_success() && arrived > before) continue;  // a server may answer with less than it was asked for
+      // What was signed has expired: the Hub signs anew.
+      if (response.status < 400 || asked_again_ > k_most_questions) throw client_->error_of(response, "GET " + path_);
+      ask_again(make_request);
+    }
+  }
+
+ private:
+  static constexpr int k_most_questions = 1000;
+
+  std::string url() {
+    const std::lock_guard lock(mutex_);
+    return url_;
+  }
+
+  void require_range(const HttpResponse& head, bool fits) const {
+    if (head.status == 206 && fits && head.whole_size_bytes().value_or(size_bytes_) == size_bytes_) return;
+    throw Error(Fault::network, path_,
+                fmt::format("asked for a part of it, the answer is another one (status {})", head.status),
+                "run this again");
+  }
+
+  void ask_again(const std::function<HttpRequest()>& make_request) {
+    ++asked_again_;
+    const auto found = client_->fetch(path_, make_request);
+    if (!found) throw Error(Fault::corrupt, path_, "vanished while it was read");
+    if (found->response.status != 206) throw client_->error_of(found->response, "GET " + path_);
+    const std::lock_guard lock(mutex_);
+    url_ = found->url;
+  }
+
+  std::shared_ptr<const HubClient> client_;
+  std::string path_;
+  std::mutex mutex_;
+  std::string url_;
+  std::uint64_t size_bytes_;
+  std::atomic<int> asked_again_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const ByteReader> open_hub_file(std::shared_ptr<const HubClient> client, const std::string& path,
+                                                Mutability mutability, const std::filesystem::path& spool_directory,
+                                                std::shared_ptr<ReadAhead> read_ahead) {
+  const auto found = client->fetch(path, [] {
+    HttpRequest request;
+    request.headers.push_back(range_header({0, k_first_bytes}));
+    return request;
+  });
+  if (!found) return nullptr;
+  const std::string name = fmt::format("hf://buckets/{}/{}", client->bucket(), path);
+  const HttpResponse& response = found->response;
+  // Of an empty file there is no part.
+  const std::string& text = response.status == 416 ? std::string() : response.text;
+  const std::uint64_t size_bytes =
+      response.status == 206 ? response.whole_size_bytes().value_or(text.size()) : text.size();
+  if (text.size() == size_bytes) {
+    return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(text.begin(), text.end()), name);
+  }
+  const auto ranges = std::make_shared<HubRanges>(client, path, found->url, size_bytes);
+  RemoteObject object;
+  object.name = name;
+  object.size_bytes = size_bytes;
+  if (mutability == Mutability::immutable) object.identity = fmt::format("{} {}", name, size_bytes);
+  object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
+    ranges->fetch(offset, size, sink);
+  };
+  return std::make_shared<RemoteReader>(std::move(object), bytes_of(text), spool_directory, std::move(read_ahead));
+}
+
+}  // namespace wdelta

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/hub/hub_store.hpp"
+
+#include "base/error.hpp"
+#include "base/path.hpp"
+#include "store/http/spool.hpp"
+#include "store/hub/hub_reader.hpp"
+#include "store/hub/xet_sender.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A staged file, read back.
+class StagedReader final : public ByteReader {
+ public:
+  StagedReader(const OutputFile& file, std::string name) : file_(&file), name_(std::move(name)) {}
+
+  std::uint64_t size_bytes() const override { return file_->size_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const OutputFile* file_;
+  std::string name_;
+};
+
+}  // namespace
+
+/// What was put since the last flush: its bytes are on their way, its names are not there yet.
+class HubStore::Gathered {
+ public:
+  Gathered(std::shared_ptr<HubClient> client, const Execution& execution)
+      : client_(std::move(client)), sender_(client_), upload_(sender_, execution) {}
+
+  void add(std::string path, const ByteReader& bytes) { name(std::move(path), upload_.add(bytes)); }
+  void add(std::string path, std::span<const std::uint8_t> bytes) { name(std::move(path), upload_.add(bytes)); }
+  void remove(std::string path) { removals_.push_back(std::move(path)); }
+  bool has(const std::string& path) const { return paths_.contains(path); }
+  bool is_large() const { return additions_.size() + removals_.size() >= k_most_names; }
+
+  void send() {
+    upload_.finish();
+    sender_.wait();
+    client_->add_files(additions_);
+    client_->delete_files(removals_);
+  }
+
+ private:
+  static constexpr std::size_t k_most_names = 100'000;
+
+  void name(std::string path, const XetHash& hash) {
+    paths_.insert(path);
+    additions_.push_back({std::move(path), hash.text()});
+  }
+
+  std::shared_ptr<HubClient> client_;
+  XetSender sender_;
+  XetUpload upload_;
+  std::vector<HubAddition> additions_;
+  std::set<std::string> paths_;
+  std::vector<std::string> removals_;
+};
+
+HubStore::HubStore(const HubLocation& location, std::string name, const Access& access, const Execution& execution)
+    : name_(std::move(name)),
+      prefix_(location.prefix),
+      execution_(execution),
+      directory_(access.staging_directory.empty() ? fs::temp_directory_path() / "wdelta" : access.staging_directory),
+      client_(std::make_shared<HubClient>(access.hub, location.bucket,
+                                          std::make_shared<HttpClient>(access.network, execution))),
+      read_ahead_(std::make_shared<ReadAhead>(access.network.transfers)) {
+  while (name_.ends_with('/')) name_.pop_back();
+  if (access.creation != BucketCreation::no) client_->create_bucket(access.creation);
+}
+
+HubStore::~HubStore() = default;
+
+std::string HubStore::path_of(const std::string& key) const {
+  require_place(key, name_);
+  return prefix_ + key;
+}
+
+// Gathered work is sent when somebody asks for what it would change. If that fails it is gone, as after a crash.
+void HubStore::flush_if(bool is_needed) const {
+  if (!is_needed || !gathered_) return;
+  const auto sent = std::move(gathered_);
+  sent->send();
+}
+
+std::shared_ptr<const ByteReader> HubStore::get(const std::string& key) const {
+  const std::string path = path_of(key);
+  {
+    const std::lock_guard lock(mutex_);
+    flush_if(gathered_ && gathered_->has(path));
+  }
+  const Mutability mutability = key.starts_with("objects/") ? Mutability::immutable : Mutability::replaced;
+  return open_hub_file(client_, path, mutability, directory_ / "spool", read_ahead_);
+}
+
+void HubStore::put(const std::string& key, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  gathered_->add(path_of(key), std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+  flush_if(gathered_->is_large());
+}
+
+fs::path HubStore::staging_path() {
+  const fs::path folder = directory_ / "staging";
+  make_directories(folder);
+  return folder / "object";
+}
+
+OutputFile HubStore::stage() { return OutputFile(staging_path()); }
+
+void HubStore::put_staged(const std::string& key, OutputFile&& staged) {
+  const OutputFile file = std::move(staged);
+  const std::lock_guard lock(mutex_);
+  if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  gathered_->add(path_of(key), StagedReader(file, key));
+  flush_if(gathered_->is_large());
+}
+
+void HubStore::flush() {
+  const std::lock_guard lock(mutex_);
+  flush_if(true);
+}
+
+// One request that is never repeated, behind everything that was put before.
+bool HubStore::create(const std::string& key, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  flush_if(true);
+  XetSender sender(client_);
+  XetUpload upload(sender, execution_);
+  const XetHash hash = upload.add(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+  upload.finish();
+  sender.wait();
+  client_->add_file_once({path_of(key), hash.text()});
+  return true;
+}
+
+std::optional<Contest> HubStore::contest() const {
+  // Nothing says how long the Hub takes to show a file to everybody. Its gateway for S3 tells times to the second.
+  return Contest{std::chrono::seconds(3), std::chrono::seconds(1)};
+}
+
+std::vector<Store::Listed> HubStore::list(const std::string& prefix) const { return list_with_time(prefix).keys; }
+
+Store::TimedListing HubStore::list_with_time(const std::string& prefix) const {
+  {
+    const std::lock_guard lock(mutex_);
+    flush_if(true);
+  }
+  const HubClient::Listing found = client_->list(prefix_ + prefix);
+  TimedListing listing{{}, found.now_ms};
+  for (const HubFile& file : found.files) {
+    std::string key = file.path.substr(prefix_.size());
+    // What someone else put there under a name that no key has is nothing of ours.
+    if (why_not_a_place(key) != nullptr) continue;
+    listing.keys.push_back({std::move(key), file.size_bytes, file.uploaded_ms});
+  }
+  std::ranges::sort(listing.keys, {}, &Listed::key);
+  return listing;
+}
+
+void HubStore::remove(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const std::string path = path_of(key);
+  flush_if(gathered_ && gathered_->has(path));  // or it would be removed before it is added
+  if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  gathered_->remove(path);
+  flush_if(gathered_->is_large());
+}
+
+bool HubStore::remove_older(const std::string& key, std::int64_t time_s) {
+  const std::string paths[] = {path_of(key)};
+  const std::vector<HubFile> found = client_->look_up(paths);
+  if (found.empty() || found.front().uploaded_ms >= time_s * 1000) return false;
+  remove(key);
+  return true;
+}
+
+// What is registered and has no name is the Hub's to collect; what killed programs left here is looked after here.
+void HubStore::remove_leftovers(std::int64_t) {
+  constexpr std::int64_t k_day_s = 86'400;
+  Spool::remove_older(directory_ / "spool", k_day_s);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "store/access.hpp"
+#include "store/hub/hub_client.hpp"
+#include "store/hub/hub_location.hpp"
+#include "store/store.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace wdelta {
+
+class ReadAhead;
+
+/// A store in a bucket of the Hugging Face Hub, by its native interface: any token of an account that may write there
+/// will do. What is put is gathered into xorbs, which are sent as they fill; flush() registers them and gives all files
+/// their names in one request of a thousand. The Hub knows no condition of any kind: create() has as many winners as
+/// there are writers, and contest() says so.
+class HubStore final : public Store {
+ public:
+  /// Makes the bucket where `access` says so. `name` is what the user wrote.
+  HubStore(const HubLocation& location, std::string name, const Access& access, const Execution& execution);
+  /// What was put and not flushed is forgotten.
+  ~HubStore() override;
+
+  const std::string& name() const override { return name_; }
+  std::shared_ptr<const ByteReader> get(const std::string& key) const override;
+  void put(const std::string& key, std::string_view bytes) override;
+  OutputFile stage() override;
+  std::filesystem::path staging_path() override;
+  void put_staged(const std::string& key, OutputFile&& staged) override;
+  void flush() override;
+  bool create(const std::string& key, std::string_view bytes) override;
+  std::optional<Contest> contest() const override;
+  std::vector<Listed> list(const std::string& prefix) const override;
+  TimedListing list_with_time(const std::string& prefix) const override;
+  void remove(const std::string& key) override;
+  bool remove_older(const std::string& key, std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s) override;
+
+ private:
+  class Gathered;
+
+  std::string path_of(const std::string& key) const;
+  void flush_if(bool is_needed) const;
+
+  std::string name_;
+  std::string prefix_;
+  Execution execution_;
+  std::filesystem::path directory_;
+  std::shared_ptr<HubClient> client_;
+  std::shared_ptr<ReadAhead> read_ahead_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Gathered> gathered_;
+};
+
+}  // namespace wdelta
