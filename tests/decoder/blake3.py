@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BLAKE3 (hash mode, 32 bytes of output) in plain Python.
+"""BLAKE3 (hash and keyed mode, 32 bytes of output) in plain Python.
 
 Many chunks are hashed at once: the same 32-bit word of every chunk lies in one large integer, one chunk per 64-bit
 lane, so that one addition or XOR of Python serves all of them. The upper half of a lane takes the carries.
@@ -14,7 +14,8 @@ _IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0
 _PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
 _MIXES = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
           (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
-_CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
+_CHUNK_START, _CHUNK_END, _PARENT, _ROOT, _KEYED = 1, 2, 4, 8, 16
+_HASH = (_IV, 0)  # a mode: what every chain starts from, and a flag for every compression
 _CHUNK, _BLOCK = 1024, 64
 # Wider integers leave the processor's cache, narrower ones spend the time on Python's own overhead.
 _LANES = 1024
@@ -76,36 +77,36 @@ def _unpack(packed, lanes):
     return [int.from_bytes(raw[8 * i:8 * i + 4], "little") for i in range(lanes)]
 
 
-def _start(lanes):
-    return [word * _ones(lanes) for word in _IV]
+def _start(mode, lanes):
+    return [word * _ones(lanes) for word in mode[0]]
 
 
-def _full_chunks(piece, first):
+def _full_chunks(piece, first, mode):
     """The chaining values (8-tuples) of piece, which is whole chunks; first is the number of its first chunk."""
     lanes = len(piece) // _CHUNK
     words = _little_words(piece)
     counters = _pack(range(first, first + lanes))
-    chain = _start(lanes)
+    chain = _start(mode, lanes)
     for block in range(16):
-        flags = (_CHUNK_START if block == 0 else 0) | (_CHUNK_END if block == 15 else 0)
+        flags = mode[1] | (_CHUNK_START if block == 0 else 0) | (_CHUNK_END if block == 15 else 0)
         chain = _compress(chain, [_pack(words[block * 16 + i::256]) for i in range(16)], counters, _BLOCK, flags, lanes)
     return list(zip(*(_unpack(word, lanes) for word in chain)))
 
 
-def _last_chunk(piece, number, root):
+def _last_chunk(piece, number, root, mode):
     """The chaining value of one chunk of any length up to 1,024."""
-    chain = _start(1)
+    chain = _start(mode, 1)
     count = max(1, -(-len(piece) // _BLOCK))
     for block in range(count):
         part = piece[block * _BLOCK:(block + 1) * _BLOCK]
-        flags = _CHUNK_START if block == 0 else 0
+        flags = mode[1] | (_CHUNK_START if block == 0 else 0)
         if block == count - 1:
             flags |= _CHUNK_END | (_ROOT if root else 0)
         chain = _compress(chain, list(_little_words(part.ljust(_BLOCK, b"\0"))), number, len(part), flags, 1)
     return tuple(chain)
 
 
-def _parents(children, root):
+def _parents(children, root, mode):
     """The level above children; one without a neighbour climbs as it is, which gives BLAKE3's left-heavy tree."""
     above = []
     pairs = len(children) // 2
@@ -114,26 +115,35 @@ def _parents(children, root):
         left = children[2 * begin:2 * (begin + lanes):2]
         right = children[2 * begin + 1:2 * (begin + lanes):2]
         words = [_pack([child[i] for child in side]) for side in (left, right) for i in range(8)]
-        chain = _compress(_start(lanes), words, 0, _BLOCK, _PARENT | (_ROOT if root else 0), lanes)
+        chain = _compress(_start(mode, lanes), words, 0, _BLOCK, mode[1] | _PARENT | (_ROOT if root else 0), lanes)
         above += zip(*(_unpack(word, lanes) for word in chain))
     return above + children[2 * pairs:]
 
 
-def plain_blake3(content):
-    """The digest by this module alone, as 64 hexadecimal digits."""
+def _digest(content, mode):
     content = bytes(content)
     if len(content) <= _CHUNK:
-        level = [_last_chunk(content, 0, True)]
+        level = [_last_chunk(content, 0, True, mode)]
     else:
         whole = (len(content) - 1) // _CHUNK
         level = []
         for first in range(0, whole, _LANES):
             end = min(whole, first + _LANES)
-            level += _full_chunks(content[first * _CHUNK:end * _CHUNK], first)
-        level.append(_last_chunk(content[whole * _CHUNK:], whole, False))
+            level += _full_chunks(content[first * _CHUNK:end * _CHUNK], first, mode)
+        level.append(_last_chunk(content[whole * _CHUNK:], whole, False, mode))
         while len(level) > 1:
-            level = _parents(level, len(level) == 2)
-    return b"".join(word.to_bytes(4, "little") for word in level[0]).hex()
+            level = _parents(level, len(level) == 2, mode)
+    return b"".join(word.to_bytes(4, "little") for word in level[0])
+
+
+def plain_blake3(content):
+    """The digest by this module alone, as 64 hexadecimal digits."""
+    return _digest(content, _HASH).hex()
+
+
+def keyed_blake3(key, content):
+    """The 32 bytes of the digest with a key of 32 bytes, by this module alone."""
+    return _digest(content, (tuple(_little_words(key)), _KEYED))
 
 
 def blake3(content):

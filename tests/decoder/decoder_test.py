@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-from blake3 import blake3, plain_blake3
+from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_blocks, broken_metadata, broken_opaque, harmless, one
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
@@ -42,6 +42,13 @@ class Blake3(unittest.TestCase):
         for case in json.loads(VECTORS.read_text())["cases"]:
             content = bytes(i % 251 for i in range(case["input_len"]))
             self.assertEqual(plain_blake3(content), case["hash"][:64], case["input_len"])
+
+    def test_keyed_vectors(self):
+        vectors = json.loads(VECTORS.read_text())
+        for case in vectors["cases"]:
+            content = bytes(i % 251 for i in range(case["input_len"]))
+            digest = keyed_blake3(vectors["key"].encode(), content).hex()
+            self.assertEqual(digest, case["keyed_hash"][:64], case["input_len"])
 
     def test_both_ways_agree_where_the_rule_changes(self):
         content = random.Random(SEED).randbytes((1 << 20) + 1)

@@ -115,7 +115,7 @@ TEST_CASE("the published patterns, one at each alignment of 128, are cut at the 
   for (std::size_t padding = 0; padding < 128; ++padding) {
     CAPTURE(padding);
     std::vector<std::uint8_t> bytes = base;
-    bytes.resize(base.size() + padding);
+    for (std::size_t i = 0; i < padding; ++i) bytes.push_back(0);
     while (bytes.size() < 65536) {
       const std::size_t more = std::min<std::size_t>(65536 - bytes.size(), bytes.size());
       for (std::size_t i = 0; i < more; ++i) bytes.push_back(bytes[i]);
