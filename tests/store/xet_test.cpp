@@ -91,7 +91,9 @@ TEST_CASE("a Xet hash is written as four little-endian numbers") {
 
 TEST_CASE("chunks, their hashes, roots, file and verification hashes of all published inputs are right") {
   REQUIRE(xet_vectors().at("generated").size() == 12);
-  for (const auto& [name, expected] : xet_vectors().at("generated").items()) {
+  for (const auto& item : xet_vectors().at("generated").items()) {
+    const std::string name = item.key();
+    const nlohmann::json& expected = item.value();
     CAPTURE(name);
     const auto bytes = testing::xet_input(name, expected.at("len"));
     REQUIRE(bytes.size() == expected.at("len"));
