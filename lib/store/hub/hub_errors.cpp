@@ -20,6 +20,18 @@ std::string said(const HttpResponse& response) {
 
 }  // namespace
 
+namespace {
+
+// A full account is told of with the status of one that may not write at all.
+bool tells_of_room(const HttpResponse& response) {
+  if (response.status == 402 || response.status == 413 || response.status == 507) return true;
+  if (response.status != 403) return false;
+  const std::string text = said(response);
+  return text.find("torage") != std::string::npos || text.find("uota") != std::string::npos;
+}
+
+}  // namespace
+
 Error HubClient::error_of(const HttpResponse& response, const std::string& what) const {
   const std::string object = "hf://buckets/" + bucket_;
   const std::string tokens = access_.endpoint + "/settings/tokens";
@@ -27,6 +39,11 @@ Error HubClient::error_of(const HttpResponse& response, const std::string& what)
   const auto error = [&](Fault fault, const std::string& text, const std::string& hint) {
     return Error(fault, object, fmt::format("{}: {}{}", what, text, said(response)), hint);
   };
+  if (tells_of_room(response)) {
+    return error(Fault::network, "there is no room left for that",
+                 fmt::format("look at the storage of {} in its settings; wdelta squash and wdelta gc make room",
+                             bucket_.substr(0, bucket_.find('/'))));
+  }
   switch (response.status) {
     case 401:
       if (!has_token) {
@@ -44,12 +61,6 @@ Error HubClient::error_of(const HttpResponse& response, const std::string& what)
       return error(Fault::not_found, "there is no such bucket, or the token may not see it",
                    has_token ? "look at its name; wdelta push --create makes a bucket"
                              : "look at its name; a private bucket wants HF_TOKEN; wdelta push --create makes one");
-    case 402:
-    case 413:
-    case 507:
-      return error(Fault::network, "there is no room left for that",
-                   fmt::format("look at the storage of {} in its settings; wdelta squash and wdelta gc make room",
-                               bucket_.substr(0, bucket_.find('/'))));
     case 429:
       return error(Fault::network, "too many requests in a row",
                    "the Hub counts them over five minutes: try again later");
