@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/s3/s3_answers.hpp"
+
+#include "base/error.hpp"
+#include "base/moment.hpp"
+#include "store/s3/xml.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+template <typename Number>
+Number number_of(const std::string& text, const std::string& object) {
+  Number value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
+    throw Error(Fault::corrupt, object, fmt::format("the store's answer has {:?} for a number", text.substr(0, 40)));
+  return value;
+}
+
+std::int64_t time_of(const std::string& text, const std::string& object) {
+  const auto time = milliseconds_of(text);
+  if (!time)
+    throw Error(Fault::corrupt, object, fmt::format("the store's answer has {:?} for a time", text.substr(0, 40)));
+  return *time;
+}
+
+void require_root(bool is_there, const char* root, const std::string& object) {
+  if (!is_there) throw Error(Fault::corrupt, object, fmt::format("the store's answer is no {}", root));
+}
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '&') {
+      safe += "&amp;";
+    } else if (c == '<') {
+      safe += "&lt;";
+    } else if (c == '"') {
+      safe += "&quot;";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> milliseconds_of(const std::string& moment) {
+  const std::size_t dot = moment.find('.');
+  if (dot == std::string::npos) {
+    const auto seconds = seconds_of(moment);
+    return seconds ? std::optional(*seconds * 1000) : std::nullopt;
+  }
+  const auto seconds = seconds_of(moment.substr(0, dot) + "Z");
+  std::string digits = moment.substr(dot + 1);
+  if (!seconds || !digits.ends_with('Z') || digits.size() < 2) return std::nullopt;
+  digits.pop_back();
+  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  digits.resize(3, '0');
+  return *seconds * 1000 + (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
+}
+
+S3Error parse_s3_error(std::string_view text) {
+  S3Error error;
+  try {
+    scan_xml(text, "", [&](const std::string& path, const std::string& value) {
+      if (path == "Error/Code") error.code = value;
+      if (path == "Error/Message") error.message = value;
+      if (path == "Error/Region") error.region = value;
+    });
+  } catch (const Error&) {
+    return {};
+  }
+  return error;
+}
+
+S3List parse_s3_list(std::string_view text, const std::string& object) {
+  S3List list;
+  S3Object current;
+  bool is_list = false;
+  bool is_truncated = false;
+  scan_xml(text, object, [&](const std::string& path, const std::string& value) {
+    if (path == "ListBucketResult/Contents/Key") current.key = value;
+    if (path == "ListBucketResult/Contents/Size") current.size_bytes = number_of<std::uint64_t>(value, object);
+    if (path == "ListBucketResult/Contents/LastModified") current.written_ms = time_of(value, object);
+    if (path == "ListBucketResult/Contents/ETag") current.etag = value;
+    if (path == "ListBucketResult/Contents") list.objects.push_back(std::exchange(current, {}));
+    if (path == "ListBucketResult/IsTruncated") is_truncated = value == "true";
+    if (path == "ListBucketResult/NextContinuationToken") list.next = value;
+    if (path == "ListBucketResult") is_list = true;
+  });
+  require_root(is_list, "list", object);
+  if (!is_truncated) list.next.clear();
+  if (is_truncated && list.next.empty())
+    throw Error(Fault::corrupt, object, "the store's list is cut short and does not say how it goes on");
+  return list;
+}
+
+S3UploadList parse_s3_uploads(std::string_view text, const std::string& object) {
+  S3UploadList list;
+  S3Upload current;
+  bool is_list = false;
+  bool is_truncated = false;
+  scan_xml(text, object, [&](const std::string& path, const std::string& value) {
+    if (path == "ListMultipartUploadsResult/Upload/Key") current.key = value;
+    if (path == "ListMultipartUploadsResult/Upload/UploadId") current.id = value;
+    if (path == "ListMultipartUploadsResult/Upload/Initiated") current.begun_ms = time_of(value, object);
+    if (path == "ListMultipartUploadsResult/Upload") list.uploads.push_back(std::exchange(current, {}));
+    if (path == "ListMultipartUploadsResult/IsTruncated") is_truncated = value == "true";
+    if (path == "ListMultipartUploadsResult/NextKeyMarker") list.next_key = value;
+    if (path == "ListMultipartUploadsResult/NextUploadIdMarker") list.next_id = value;
+    if (path == "ListMultipartUploadsResult") is_list = true;
+  });
+  require_root(is_list, "list of uploads", object);
+  if (!is_truncated) list.next_key.clear(), list.next_id.clear();
+  return list;
+}
+
+S3PartList parse_s3_parts(std::string_view text, const std::string& object) {
+  S3PartList list;
+  S3Part current;
+  bool is_list = false;
+  bool is_truncated = false;
+  scan_xml(text, object, [&](const std::string& path, const std::string& value) {
+    if (path == "ListPartsResult/Part/PartNumber") current.number = number_of<unsigned>(value, object);
+    if (path == "ListPartsResult/Part/Size") current.size_bytes = number_of<std::uint64_t>(value, object);
+    if (path == "ListPartsResult/Part/ETag") current.etag = value;
+    if (path == "ListPartsResult/Part") list.parts.push_back(std::exchange(current, {}));
+    if (path == "ListPartsResult/IsTruncated") is_truncated = value == "true";
+    if (path == "ListPartsResult/NextPartNumberMarker") list.next = value;
+    if (path == "ListPartsResult") is_list = true;
+  });
+  require_root(is_list, "list of parts", object);
+  if (!is_truncated) list.next.clear();
+  return list;
+}
+
+std::string parse_s3_upload_id(std::string_view text, const std::string& object) {
+  std::string id;
+  scan_xml(text, object, [&](const std::string& path, const std::string& value) {
+    if (path == "InitiateMultipartUploadResult/UploadId") id = value;
+  });
+  require_root(!id.empty(), "beginning of an upload", object);
+  return id;
+}
+
+std::string s3_completion(const std::vector<S3Part>& parts) {
+  std::string xml = "<CompleteMultipartUpload>";
+  for (const S3Part& part : parts) {
+    xml += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>", part.number, escaped(part.etag));
+  }
+  return xml + "</CompleteMultipartUpload>";
+}
+
+}  // namespace wdelta

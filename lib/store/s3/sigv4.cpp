@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/s3/sigv4.hpp"
+
+#include "base/error.hpp"
+#include "store/http/url.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <new>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+namespace wdelta {
+
+namespace {
+
+struct ContextDeleter {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+class Hash {
+ public:
+  explicit Hash(const EVP_MD* kind) : context_(EVP_MD_CTX_new()) {
+    if (!context_) throw std::bad_alloc();
+    if (EVP_DigestInit_ex(context_.get(), kind, nullptr) != 1)
+      throw Error(Fault::unsupported, EVP_MD_get0_name(kind), "this system's OpenSSL refuses it");
+  }
+  void update(std::span<const std::uint8_t> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
+  std::string hex() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned size = 0;
+    EVP_DigestFinal_ex(context_.get(), digest.data(), &size);
+    return fmt::format("{:02x}", fmt::join(digest.begin(), digest.begin() + size, ""));
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, ContextDeleter> context_;
+};
+
+std::string hex_of(const EVP_MD* kind, const HttpBody& body) {
+  Hash hash(kind);
+  std::vector<std::uint8_t> piece(static_cast<std::size_t>(std::min<std::uint64_t>(body.size_bytes, 1 << 20)));
+  for (std::uint64_t done = 0; done < body.size_bytes;) {
+    const auto part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), body.size_bytes - done));
+    body.reader->read_at(body.offset + done, part);
+    hash.update(part);
+    done += part.size();
+  }
+  return hash.hex();
+}
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string hmac(std::string_view key, std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  const auto bytes = bytes_of(text);
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(), bytes.size(), digest.data(), &size) ==
+      nullptr)
+    throw std::bad_alloc();
+  return {reinterpret_cast<const char*>(digest.data()), size};
+}
+
+// Lower case; no blanks around it, single ones inside.
+std::string header_name(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+std::string header_value(std::string_view value) {
+  std::string tidy;
+  for (const char c : value) {
+    if (c == ' ' && (tidy.empty() || tidy.back() == ' ')) continue;
+    tidy += c;
+  }
+  if (tidy.ends_with(' ')) tidy.pop_back();
+  return tidy;
+}
+
+}  // namespace
+
+std::string sha256_hex(std::span<const std::uint8_t> bytes) {
+  Hash hash(EVP_sha256());
+  hash.update(bytes);
+  return hash.hex();
+}
+std::string sha256_hex(std::string_view text) { return sha256_hex(bytes_of(text)); }
+std::string sha256_hex(const HttpBody& body) { return hex_of(EVP_sha256(), body); }
+std::string md5_hex(const HttpBody& body) { return hex_of(EVP_md5(), body); }
+
+std::string canonical_query(std::vector<QueryParameter> parameters) {
+  for (QueryParameter& each : parameters) {
+    each.name = percent_encoded(each.name, Slashes::encoded);
+    each.value = percent_encoded(each.value, Slashes::encoded);
+  }
+  std::ranges::sort(parameters, [](const QueryParameter& a, const QueryParameter& b) {
+    return a.name != b.name ? a.name < b.name : a.value < b.value;
+  });
+  std::string query;
+  for (const QueryParameter& each : parameters) {
+    query += fmt::format("{}{}={}", query.empty() ? "?" : "&", each.name, each.value);
+  }
+  return query;
+}
+
+void sign(HttpRequest& request, const S3Access& access, const std::string& payload_sha256, SigningTime time) {
+  if (access.key_id.empty()) return;
+  const std::string now = fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(static_cast<std::time_t>(time.seconds)));
+  const std::string day = now.substr(0, 8);
+  request.secret_headers.push_back({"x-amz-date", now});
+  request.secret_headers.push_back({"x-amz-content-sha256", payload_sha256});
+  if (!access.session_token.empty()) request.secret_headers.push_back({"x-amz-security-token", access.session_token});
+
+  std::map<std::string, std::string> headers = {{"host", host_of(request.url)}};
+  for (const auto* list : {&request.headers, &request.secret_headers}) {
+    for (const HttpHeader& each : *list) headers[header_name(each.name)] = header_value(each.value);
+  }
+  std::string lines;
+  std::string names;
+  for (const auto& [name, value] : headers) {
+    lines += fmt::format("{}:{}\n", name, value);
+    names += (names.empty() ? "" : ";") + name;
+  }
+  const std::size_t path_begin = request.url.find('/', request.url.find("://") + 3);
+  const std::size_t query_begin = request.url.find('?');
+  const std::string path =
+      path_begin < query_begin ? request.url.substr(path_begin, query_begin - path_begin) : std::string("/");
+  const std::string query = query_begin == std::string::npos ? "" : request.url.substr(query_begin + 1);
+  const std::string canonical =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, path, query, lines, names, payload_sha256);
+
+  const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, access.region);
+  const std::string to_sign = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", now, scope, sha256_hex(canonical));
+  const std::string key = hmac(hmac(hmac(hmac("AWS4" + access.secret, day), access.region), "s3"), "aws4_request");
+  const std::string signature = hmac(key, to_sign);
+  request.secret_headers.push_back(
+      {"Authorization", fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={:02x}",
+                                    access.key_id, scope, names, fmt::join(bytes_of(signature), ""))});
+}
+
+}  // namespace wdelta
