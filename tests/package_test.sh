@@ -44,7 +44,7 @@ check_deb() {
     usr/share/doc/wdelta/copyright
   expect_version usr/bin/wdelta
   gzip -t "$scratch"/root/usr/share/man/man?/*.gz || fail "a manual page is damaged"
-  for needed in libc6 'libstdc\+\+6' libzstd1; do
+  for needed in libc6 'libstdc\+\+6' libzstd1 libcurl4 libssl3; do
     dpkg-deb -f "$package" Depends | grep -Eq "$needed" || fail "does not depend on $needed"
   done
 }

@@ -62,7 +62,7 @@ Repository Repository::open_or_create(const std::string& location, const Access&
   auto id = read_id(*store);
   if (id) return {std::move(store), std::move(*id)};
   if (store->list("").empty()) {
-    if (!store->has_exclusive_create()) {
+    if (!store->contest() && !store->has_exclusive_create()) {
       throw Error(Fault::unsupported, location, "this store overwrites what it was told to create only",
                   "two pushes at once could lose one; use a store with conditional writes (If-None-Match)");
     }

@@ -5,6 +5,7 @@
 #include "store/directory_store.hpp"
 #ifdef WDELTA_NETWORK
 #include "store/hub/hub_store.hpp"
+#include "store/s3/s3_store.hpp"
 #endif
 
 #include <fmt/format.h>
@@ -31,6 +32,14 @@ struct Scheme {
                                  const Execution& execution);
 };
 
+#ifndef WDELTA_NETWORK
+std::unique_ptr<Store> without_network(const std::string& location, const std::string&, const Access&,
+                                       const Execution&) {
+  throw Error(Fault::unsupported, location, "this build of wdelta reaches no network",
+              "it was linked statically; the package for your system, or a build of your own, does");
+}
+#endif
+
 constexpr Scheme k_schemes[] = {
     {"file://",
      [](const std::string& location, const std::string& path, const Access&,
@@ -46,6 +55,10 @@ constexpr Scheme k_schemes[] = {
         const Execution& execution) -> std::unique_ptr<Store> {
        return std::make_unique<HubStore>(HubLocation::parse(path, location), location, access, execution);
      }},
+    {"s3://", open_s3_store},
+#else
+    {"hf://", without_network},
+    {"s3://", without_network},
 #endif
 };
 

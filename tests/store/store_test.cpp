@@ -3,6 +3,7 @@
 #include "store/store.hpp"
 
 #include "store/directory_store.hpp"
+#include "store/s3_emulator.hpp"
 #include "store/store_space.hpp"
 #include "testing/fault.hpp"
 #include "testing/memory_store.hpp"
@@ -22,6 +23,12 @@ using testing::ScratchDirectory;
 
 namespace {
 
+#ifdef WDELTA_NETWORK
+constexpr bool k_has_network = true;
+#else
+constexpr bool k_has_network = false;
+#endif
+
 /// A kind of store, and how to come by an empty one in a scratch directory. Another store is another row.
 struct StoreKind {
   const char* name;
@@ -34,6 +41,14 @@ const StoreKind k_kinds[] = {
      }},
     {"memory",
      [](const std::filesystem::path&) -> std::unique_ptr<Store> { return std::make_unique<testing::MemoryStore>(); }},
+#ifdef WDELTA_NETWORK
+    {"s3",
+     [](const std::filesystem::path& scratch) -> std::unique_ptr<Store> {
+       static const testing::S3Emulator emulator;  // starting one takes longer than most tests
+       static int count = 0;
+       return open_store("s3://bucket/" + std::to_string(++count), emulator.access(scratch / "staging"));
+     }},
+#endif
 };
 
 /// Runs `body` with an empty store of every kind.
@@ -313,7 +328,12 @@ TEST_CASE("a location names a directory as a path or a file URL, and other schem
     CAPTURE(location);
     CHECK(fault_of([&] { open_store(location); }) == Fault::usage);
   }
-  for (const char* location : {"s3://bucket", "s3://bucket/prefix", "hf://buckets/a/b", "https://host/x", "x://"}) {
+  for (const char* location : {"s3://", "s3:///a", "s3://a b", "s3://bucket/../x", "s3://bucket//x"}) {
+    CAPTURE(location);
+    CHECK(has_scheme(location));
+    CHECK(fault_of([&] { open_store(location); }) == (k_has_network ? Fault::usage : Fault::unsupported));
+  }
+  for (const char* location : {"hf://buckets/a/b", "https://host/x", "x://"}) {
     CAPTURE(location);
     CHECK(has_scheme(location));
     CHECK(fault_of([&] { open_store(location); }) == Fault::unsupported);

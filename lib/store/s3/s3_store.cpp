@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/s3/s3_store.hpp"
+
+#include "base/moment.hpp"
+#include "base/path.hpp"
+#include "store/http/remote_reader.hpp"
+#include "store/http/spool.hpp"
+#include "store/s3/s3_upload.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t k_first_read_bytes = Spool::k_page_bytes;
+
+bool is_taken(const S3Response& response) { return response.http.status == 412; }
+
+// Gives `sink` a range of an object, over as many requests as it takes.
+void fetch_range(S3Connection& connection, const S3Request& request, const std::string& object, const std::string& etag,
+                 HttpRange range, const RemoteObject::Sink& sink) {
+  std::uint64_t done = 0;
+  S3Request read = request;
+  read.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
+    if (head.status != 206)
+      throw Error(Fault::unsupported, object, "the store sends all of an object when asked for a part of it");
+    if (!etag.empty() && head.header("etag") != nullptr && *head.header("etag") != etag)
+      throw Error(Fault::local, object, "was replaced while it was read", "run this again");
+    if (bytes.size() > range.size_bytes - done)
+      throw Error(Fault::network, object, "more bytes came than were asked for");
+    sink(bytes);
+    done += bytes.size();
+  };
+  while (done < range.size_bytes) {
+    const std::uint64_t before = done;
+    const S3Response response = connection.send(read, Repeat::harmless, [&](S3Request& next) {
+      next.headers.push_back(range_header({range.offset + done, range.size_bytes - done}));
+    });
+    if (!response.http.is_success()) throw connection.error_of(response, object);
+    if (done == before) throw Error(Fault::network, object, "the store sent nothing of what was asked for");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_s3_store(const std::string& location, const std::string& path, const Access& access,
+                                     const Execution& execution) {
+  const std::size_t slash = std::min(path.find('/'), path.size());
+  std::string prefix = path.substr(std::min(slash + 1, path.size()));
+  while (prefix.ends_with('/')) prefix.pop_back();
+  if (!prefix.empty()) {
+    if (const char* reason = why_not_a_place(prefix)) throw Error(Fault::usage, location, reason);
+    prefix += '/';
+  }
+  std::string name = location;
+  while (name.ends_with('/')) name.pop_back();
+  auto connection = std::make_shared<S3Connection>(path.substr(0, slash), access, execution);
+  return std::make_unique<S3Store>(S3Store::Place{name, prefix}, std::move(connection), access, execution);
+}
+
+S3Store::S3Store(Place place, std::shared_ptr<S3Connection> connection, const Access& access, Execution execution)
+    : place_(std::move(place)),
+      connection_(std::move(connection)),
+      directory_(access.staging_directory.empty() ? fs::temp_directory_path() / "wdelta" : access.staging_directory),
+      execution_(std::move(execution)),
+      read_ahead_(std::make_shared<ReadAhead>(std::max(1u, access.network.transfers))) {}
+
+std::string S3Store::full_key(const std::string& key) const {
+  require_place(key, place_.location);
+  return place_.prefix + key;
+}
+
+void S3Store::forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  readers_.erase(key);
+}
+
+std::shared_ptr<const ByteReader> S3Store::get(const std::string& key) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = readers_.find(key); found != readers_.end()) {
+      if (auto reader = found->second.lock()) return reader;
+      readers_.erase(found);
+    }
+  }
+  auto reader = open(key);
+  if (reader != nullptr) {
+    const std::lock_guard lock(mutex_);
+    readers_[key] = reader;
+  }
+  return reader;
+}
+
+// Asks for the beginning at once: for most objects that is all of it, and the answer says how much there is.
+std::shared_ptr<const ByteReader> S3Store::open(const std::string& key) const {
+  S3Request request;
+  request.key = full_key(key);
+  request.longest_text_bytes = k_first_read_bytes;
+  const std::string object = object_of(key);
+  S3Request begin = request;
+  begin.headers.push_back(range_header({0, k_first_read_bytes}));
+  const S3Response response = connection_->send(begin);
+  const int status = response.http.status;
+  const std::string& text = response.http.text;
+  if (status == 404 && response.error.code != "NoSuchBucket" && !response.is_elsewhere) return nullptr;
+  // No part of nothing can be had.
+  if (status == 416) return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(), object);
+  if (!response.http.is_success()) throw connection_->error_of(response, object);
+  const std::uint64_t size_bytes = status == 206 ? response.http.whole_size_bytes().value_or(text.size()) : text.size();
+  if (size_bytes <= text.size()) {
+    return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(text.begin(), text.end()), object);
+  }
+  const std::string etag = response.http.header_or_empty("etag");
+  RemoteObject remote;
+  remote.name = object;
+  remote.size_bytes = size_bytes;
+  if (!etag.empty()) remote.identity = connection_->base_url() + "\n" + request.key + "\n" + etag;
+  remote.stop = execution_.stop;
+  remote.fetch = [connection = connection_, request, object, etag](std::uint64_t offset, std::uint64_t count,
+                                                                   const RemoteObject::Sink& sink) {
+    fetch_range(*connection, request, object, etag, {offset, count}, sink);
+  };
+  const auto beginning = std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+  return std::make_shared<RemoteReader>(std::move(remote), beginning, directory_, read_ahead_);
+}
+
+void S3Store::put(const std::string& key, std::string_view bytes) {
+  S3Request request;
+  request.method = "PUT";
+  request.key = full_key(key);
+  request.body = HttpBody::of_text(bytes);
+  const S3Response response = connection_->send(request);
+  forget(key);
+  if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
+}
+
+fs::path S3Store::staging_path() {
+  make_directories(directory_);
+  return directory_ / "object";
+}
+
+OutputFile S3Store::stage() { return OutputFile(staging_path()); }
+
+void S3Store::put_staged(const std::string& key, OutputFile&& staged) {
+  const OutputFile output = std::move(staged);
+  const S3Target target{full_key(key), object_of(key)};
+  upload(*connection_, target, output, execution_);
+  forget(key);
+}
+
+bool S3Store::create(const std::string& key, std::string_view bytes) {
+  constexpr int k_most_conflicts = 8;
+  S3Request request;
+  request.method = "PUT";
+  request.key = full_key(key);
+  request.body = HttpBody::of_text(bytes);
+  request.headers.push_back({"If-None-Match", "*"});
+  // Where entries are contested a second write would give this one a later time, see Store::contest().
+  const Repeat repeat = contest() ? Repeat::if_not_seen : Repeat::harmless;
+  bool is_lost = false;  // a try whose answer never came
+  for (int round = 1;; ++round) {
+    const S3Response response = connection_->send(request, repeat);
+    forget(key);
+    is_lost = is_lost || response.tries > 1;
+    if (response.http.is_success()) return true;
+    if (is_taken(response)) {
+      // Taken by ourselves, maybe.
+      if (!is_lost) return false;
+      const auto there = get_text(*this, key, bytes.size());
+      return there.has_value() && *there == bytes;
+    }
+    // Somebody writes or removes it at this very moment.
+    if (response.http.status != 409 || round == k_most_conflicts) throw connection_->error_of(response, object_of(key));
+    sleep_until(std::chrono::steady_clock::now() + round * connection_->client().options().retry_wait, execution_.stop);
+  }
+}
+
+// What the Hub's gateway promises to its own clients it cannot promise to those of the Hub's native API.
+std::optional<Contest> S3Store::contest() const {
+  if (!connection_->is_hub_gateway()) return std::nullopt;
+  return Contest{std::chrono::seconds(5), std::chrono::seconds(1)};
+}
+
+bool S3Store::has_exclusive_create() {
+  S3Request request;
+  request.method = "PUT";
+  const std::string key = "probe-" + random_hex(16);
+  request.key = full_key(key);
+  request.body = HttpBody::of_text("wdelta asks whether this store creates without overwriting");
+  request.headers.push_back({"If-None-Match", "*"});
+  const S3Response first = connection_->send(request);
+  if (first.http.status == 501 || first.error.code == "NotImplemented") return false;
+  if (!first.http.is_success() && !is_taken(first)) throw connection_->error_of(first, object_of(key));
+  const S3Response second = connection_->send(request);
+  remove(key);
+  if (second.http.is_success()) return false;
+  if (is_taken(second) || second.http.status == 409) return true;
+  throw connection_->error_of(second, object_of(key));
+}
+
+std::vector<S3Object> S3Store::list_objects(const std::string& full_prefix) const {
+  std::vector<S3Object> objects;
+  S3Request request;
+  for (std::string next;;) {
+    request.query = {{"list-type", "2"}, {"prefix", full_prefix}};
+    if (!next.empty()) request.query.push_back({"continuation-token", next});
+    const S3Response response = connection_->send(request);
+    if (!response.http.is_success()) throw connection_->error_of(response, place_.location);
+    S3List page = parse_s3_list(response.http.text, place_.location);
+    std::ranges::move(page.objects, std::back_inserter(objects));
+    if (page.next.empty()) return objects;
+    if (page.next == next) throw Error(Fault::network, place_.location, "the store lists the same page again");
+    next = std::move(page.next);
+  }
+}
+
+std::vector<Store::Listed> S3Store::list(const std::string& prefix) const {
+  if (!prefix.empty()) require_place(prefix.substr(0, prefix.size() - 1), place_.location);
+  std::vector<Listed> listed;
+  for (const S3Object& object : list_objects(place_.prefix + prefix)) {
+    // What other programs keep in the bucket may have names that are no keys.
+    const std::string key = object.key.substr(std::min(place_.prefix.size(), object.key.size()));
+    if (!object.key.starts_with(place_.prefix + prefix) || why_not_a_place(key) != nullptr) continue;
+    listed.push_back({key, object.size_bytes, object.written_ms});
+  }
+  std::ranges::sort(listed, {}, &Listed::key);
+  return listed;
+}
+
+void S3Store::remove(const std::string& key) {
+  S3Request request;
+  request.method = "DELETE";
+  request.key = full_key(key);
+  const S3Response response = connection_->send(request);
+  forget(key);
+  const bool is_gone = response.http.status == 404 && response.error.code != "NoSuchBucket";
+  if (!response.http.is_success() && !is_gone) throw connection_->error_of(response, object_of(key));
+}
+
+bool S3Store::remove_older(const std::string& key, std::int64_t time_s) {
+  const std::string full = full_key(key);
+  for (const S3Object& object : list_objects(full)) {
+    if (object.key != full) continue;
+    if (object.written_ms >= time_s * 1000) return false;
+    // Stores that know the condition remove only what was looked at; for others there is a moment between the two,
+    // which is why a push puts again what a plan names once its branch has moved.
+    S3Request request;
+    request.method = "DELETE";
+    request.key = full;
+    if (!object.etag.empty()) request.headers.push_back({"If-Match", object.etag});
+    S3Response response = connection_->send(request);
+    if (response.http.status == 501 || response.http.status == 400) {
+      request.headers.clear();
+      response = connection_->send(request);
+    }
+    forget(key);
+    if (response.http.status == 412 || response.http.status == 404) return false;
+    if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
+    return true;
+  }
+  return false;
+}
+
+void S3Store::remove_leftovers(std::int64_t time_s) {
+  abort_uploads(*connection_, place_.prefix, time_s, place_.location);
+  constexpr std::int64_t k_spool_age_s = 7 * 86400;
+  Spool::remove_older(directory_, k_spool_age_s);
+}
+
+}  // namespace wdelta

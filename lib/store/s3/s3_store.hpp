@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "store/http/read_ahead.hpp"
+#include "store/s3/s3_connection.hpp"
+#include "store/store.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace wdelta {
+
+/// s3://BUCKET[/PREFIX]; `path` is what follows s3://.
+std::unique_ptr<Store> open_s3_store(const std::string& location, const std::string& path, const Access& access,
+                                     const Execution& execution);
+
+/// Keys as objects of a bucket, below a prefix: AWS S3 and what speaks its protocol. create() is a PUT with
+/// If-None-Match, which stores that do not know it ignore; has_exclusive_create() finds these. Large objects are staged
+/// in a directory of this machine and sent in parts; parts that a killed program sent are not sent again.
+class S3Store final : public Store {
+ public:
+  struct Place {
+    std::string location;  ///< as the user wrote it
+    std::string prefix;    ///< of all keys: empty, or ends with '/'
+  };
+  S3Store(Place place, std::shared_ptr<S3Connection> connection, const Access& access, Execution execution);
+
+  const std::string& name() const override { return place_.location; }
+  std::shared_ptr<const ByteReader> get(const std::string& key) const override;
+  void put(const std::string& key, std::string_view bytes) override;
+  OutputFile stage() override;
+  std::filesystem::path staging_path() override;
+  void put_staged(const std::string& key, OutputFile&& staged) override;
+  bool create(const std::string& key, std::string_view bytes) override;
+  bool has_exclusive_create() override;
+  std::optional<Contest> contest() const override;
+  std::vector<Listed> list(const std::string& prefix) const override;
+  void remove(const std::string& key) override;
+  bool remove_older(const std::string& key, std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s) override;
+
+ private:
+  std::string full_key(const std::string& key) const;
+  std::string object_of(const std::string& key) const { return place_.location + "/" + key; }
+  std::shared_ptr<const ByteReader> open(const std::string& key) const;
+  std::vector<S3Object> list_objects(const std::string& full_prefix) const;
+  void forget(const std::string& key);
+
+  Place place_;
+  std::shared_ptr<S3Connection> connection_;
+  std::filesystem::path directory_;
+  Execution execution_;
+  std::shared_ptr<ReadAhead> read_ahead_;
+  // Readers that somebody still holds: many recipes lie in one pack.
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::weak_ptr<const ByteReader>> readers_;
+};
+
+}  // namespace wdelta

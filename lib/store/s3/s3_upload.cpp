@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/s3/s3_upload.hpp"
+
+#include "base/parallel.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::uint64_t k_smallest_part_bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t k_most_parts = 10'000;
+
+std::uint64_t part_size_for(std::uint64_t size_bytes) {
+  constexpr std::uint64_t k_mib = std::uint64_t{1} << 20;
+  const std::uint64_t needed = (size_bytes + k_most_parts - 1) / k_most_parts;
+  return std::max(k_smallest_part_bytes, (needed + k_mib - 1) / k_mib * k_mib);
+}
+
+// An output that is still being written, seen as a reader; it must outlive this.
+class OutputReader final : public ByteReader {
+ public:
+  OutputReader(const OutputFile& file, std::string name)
+      : file_(&file), size_bytes_(file.size_bytes()), name_(std::move(name)) {}
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const OutputFile* file_;
+  std::uint64_t size_bytes_;
+  std::string name_;
+};
+
+S3Request request_for(const char* method, const S3Target& target, std::vector<QueryParameter> query) {
+  S3Request request;
+  request.method = method;
+  request.key = target.key;
+  request.query = std::move(query);
+  return request;
+}
+
+class PartedUpload {
+ public:
+  PartedUpload(S3Connection& connection, const S3Target& target, std::shared_ptr<const ByteReader> file)
+      : connection_(&connection),
+        target_(&target),
+        file_(std::move(file)),
+        part_bytes_(part_size_for(file_->size_bytes())),
+        parts_((file_->size_bytes() + part_bytes_ - 1) / part_bytes_) {}
+
+  // An upload that another program began and did not finish, or a new one.
+  void begin() {
+    for (const S3Upload& each : uploads_of(*connection_, target_->key, target_->object)) {
+      if (each.key != target_->key) continue;
+      id_ = each.id;
+      if (take_over_parts()) return;
+    }
+    S3Request request = request_for("POST", *target_, {{"uploads", ""}});
+    request.body = HttpBody::of_text("");
+    const S3Response response = connection_->send(request);
+    if (!response.http.is_success()) throw connection_->error_of(response, target_->object);
+    id_ = parse_s3_upload_id(response.http.text, target_->object);
+  }
+
+  void send_parts(const Execution& execution) {
+    Execution several = execution;
+    several.threads = connection_->client().options().transfers;
+    parallel_for(parts_.size(), several, [this] { return [this](std::size_t index) { send_part(index); }; });
+  }
+
+  void complete() {
+    S3Request request = request_for("POST", *target_, {{"uploadId", id_}});
+    request.body = HttpBody::of_text(s3_completion(parts_));
+    S3Response response = connection_->send(request);
+    // The answer begins before the work does: a success may turn out to be none.
+    const S3Error inside = parse_s3_error(response.http.text);
+    if (response.http.is_success() && inside.code.empty()) return;
+    if (response.error.code.empty()) response.error = inside;
+    // Completed by a try whose answer was lost, or by another program that sends the same bytes.
+    if (response.error.code == "NoSuchUpload" && is_there()) return;
+    if (response.http.is_success()) response.http.status = 500;
+    throw connection_->error_of(response, target_->object);
+  }
+
+  void abort() noexcept try {
+    if (!id_.empty()) connection_->send(request_for("DELETE", *target_, {{"uploadId", id_}}));
+  } catch (...) {
+    // gc finds it.
+  }
+
+  static std::vector<S3Upload> uploads_of(S3Connection& connection, const std::string& prefix,
+                                          const std::string& object) {
+    std::vector<S3Upload> uploads;
+    S3UploadList page;
+    do {
+      S3Request request;
+      request.query = {{"uploads", ""}, {"prefix", prefix}};
+      if (!page.next_key.empty()) request.query.push_back({"key-marker", page.next_key});
+      if (!page.next_id.empty()) request.query.push_back({"upload-id-marker", page.next_id});
+      const S3Response response = connection.send(request);
+      // Not every store lists them, and not every key may: then nothing is taken over.
+      if (!response.http.is_success()) return {};
+      page = parse_s3_uploads(response.http.text, object);
+      std::ranges::move(page.uploads, std::back_inserter(uploads));
+    } while (!page.next_key.empty());
+    return uploads;
+  }
+
+ private:
+  HttpBody body_of(std::size_t index) const {
+    const std::uint64_t offset = index * part_bytes_;
+    return {file_, offset, std::min(part_bytes_, file_->size_bytes() - offset)};
+  }
+
+  void send_part(std::size_t index) {
+    if (parts_[index].number != 0) return;
+    S3Request request = request_for("PUT", *target_, {{"partNumber", fmt::format("{}", index + 1)}, {"uploadId", id_}});
+    request.body = body_of(index);
+    const S3Response response = connection_->send(request);
+    if (!response.http.is_success()) throw connection_->error_of(response, target_->object);
+    const std::string etag = response.http.header_or_empty("etag");
+    if (etag.empty()) throw Error(Fault::network, target_->object, "the store took a part and did not name it (ETag)");
+    parts_[index] = {static_cast<unsigned>(index + 1), request.body->size_bytes, etag};
+  }
+
+  // Whether the upload is still there. Believes only parts whose ETag is the MD5 of our bytes: any other is sent again.
+  bool take_over_parts() {
+    std::string marker;
+    do {
+      std::vector<QueryParameter> query = {{"uploadId", id_}};
+      if (!marker.empty()) query.push_back({"part-number-marker", marker});
+      const S3Response response = connection_->send(request_for("GET", *target_, query));
+      if (!response.http.is_success()) return false;
+      S3PartList page = parse_s3_parts(response.http.text, target_->object);
+      for (const S3Part& part : page.parts) {
+        if (part.number == 0 || part.number > parts_.size()) continue;
+        const HttpBody body = body_of(part.number - 1);
+        if (part.size_bytes == body.size_bytes && part.etag == "\"" + md5_hex(body) + "\"")
+          parts_[part.number - 1] = part;
+      }
+      if (page.next == marker) break;
+      marker = page.next;
+    } while (!marker.empty());
+    return true;
+  }
+
+  bool is_there() {
+    S3Request request = request_for("GET", *target_, {});
+    request.headers.push_back(range_header({0, 1}));
+    const S3Response response = connection_->send(request);
+    return response.http.is_success() && response.http.whole_size_bytes() == file_->size_bytes();
+  }
+
+  S3Connection* connection_;
+  const S3Target* target_;
+  std::shared_ptr<const ByteReader> file_;
+  std::uint64_t part_bytes_;
+  std::vector<S3Part> parts_;  // number 0: not sent yet
+  std::string id_;
+};
+
+}  // namespace
+
+void upload(S3Connection& connection, const S3Target& target, const OutputFile& file, const Execution& execution) {
+  const auto reader = std::make_shared<OutputReader>(file, target.object);
+  if (reader->size_bytes() <= k_smallest_part_bytes) {
+    S3Request request = request_for("PUT", target, {});
+    request.body = HttpBody{reader, 0, reader->size_bytes()};
+    const S3Response response = connection.send(request);
+    if (!response.http.is_success()) throw connection.error_of(response, target.object);
+    return;
+  }
+  PartedUpload parted(connection, target, reader);
+  try {
+    parted.begin();
+    parted.send_parts(execution);
+    parted.complete();
+  } catch (const Error& error) {
+    // After a network failure, as after a kill, the next try goes on with what is there.
+    if (error.fault() != Fault::network && error.fault() != Fault::interrupted) parted.abort();
+    throw;
+  }
+}
+
+void abort_uploads(S3Connection& connection, const std::string& prefix, std::int64_t time_s,
+                   const std::string& object) {
+  for (const S3Upload& each : PartedUpload::uploads_of(connection, prefix, object)) {
+    if (each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
+    connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
+  }
+}
+
+}  // namespace wdelta

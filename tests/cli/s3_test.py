@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The binary against an S3 that checks every signature and goes wrong on request."""
+
+import datetime
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "services"))
+
+import s3_emulator
+import testing
+from s3_emulator import S3, Fault
+
+REPO = "s3://bucket/runs/me"
+MIB = 1 << 20
+
+
+class S3Case(testing.Case):
+    def serve(self, **options):
+        s3 = S3(**options)
+        s3.__enter__()
+        self.addCleanup(s3.__exit__)
+        self.s3 = s3
+        return s3
+
+    def environment(self, **more):
+        environment = {name: value for name, value in super().environment().items() if not name.startswith("AWS_")}
+        if hasattr(self, "s3"):
+            environment.update(self.s3.environment())
+        environment.update(WDELTA_CACHE_DIR=str(self.scratch / "cache"))
+        environment.update(more)
+        return {name: value for name, value in environment.items() if value is not None}
+
+    def told(self, done):
+        if hasattr(self, "s3"):
+            return super().told(done) + "\n--- last requests\n" + "\n".join(self.s3.requests[-20:])
+        return super().told(done)
+
+    def run_any(self, *words, **more):
+        done = super().run_any(*words, **more)
+        for secret in (s3_emulator.SECRET, "Signature="):
+            self.assertNotIn(secret, done.out + done.err)
+        if hasattr(self, "s3"):
+            self.assertEqual(self.s3.violations, [])
+        return done
+
+    def requests(self, pattern):
+        return [request for request in self.s3.requests if re.search(pattern, request)]
+
+    def some_history(self, steps=4):
+        """Checkpoints of a small run."""
+        tensors = self.some_weights(count=4, elements=40_000)
+        checkpoints = []
+        for step in range(steps):
+            self.write_weights(f"c{step}/model.safetensors", tensors)
+            self.write(f"c{step}/config.json", f'{{"step": {step}}}')
+            checkpoints.append(self.scratch / f"c{step}")
+            tensors = self.moved(tensors)
+        return checkpoints
+
+    def push_all(self, checkpoints):
+        return [self.run_ok("push", checkpoint, REPO, "--step", str(step)).strip()
+                for step, checkpoint in enumerate(checkpoints)]
+
+
+class Hallway(S3Case):
+    """Everything that works against a directory works against a bucket."""
+
+    def walk(self):
+        checkpoints = self.some_history()
+        commits = self.push_all(checkpoints)
+        out = self.scratch / "out"
+        for step in (3, 0, 2):
+            self.run_ok("pull", f"{REPO}@step:{step}", out)
+            self.assert_same_tree(out, checkpoints[step])
+        self.assertEqual(len(self.run_ok("log", REPO, "--json").splitlines()) > 0, True)
+        self.run_ok("verify", REPO, "--deep")
+        self.run_ok("verify", out, f"{REPO}@step:2")
+        self.run_ok("tag", REPO, "best", "step:1")
+        self.run_ok("squash", REPO, f"{commits[0]}..{commits[3]}")
+        self.run_ok("branch", REPO, "main", "best", "--force")
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.run_ok("pull", REPO, self.scratch / "back")
+        self.assert_same_tree(self.scratch / "back", checkpoints[1])
+        self.assert_no_leftovers()
+        self.assertEqual([path.name for path in (self.scratch / "cache").rglob("*") if path.is_file()], [])
+
+    def test_push_pull_verify_squash_and_gc(self):
+        self.serve(page=3)
+        self.walk()
+
+    def test_the_same_while_the_store_fails_again_and_again(self):
+        self.serve(page=3)
+        kinds = ["status:503", "status:500", "reset", "truncate", "slow", "lost", "elsewhere"]
+        self.s3.fault_for = lambda request: (
+            Fault(self.random.choice(kinds)) if self.random.random() < 0.1 else None)
+        self.walk()
+
+    def test_a_bucket_without_prefix(self):
+        self.serve()
+        checkpoint = self.some_history(1)[0]
+        self.run_ok("push", checkpoint, "s3://bucket")
+        self.run_ok("pull", "s3://bucket/", self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", checkpoint)
+        self.assertIn("wdelta.json", self.s3.buckets["bucket"])
+
+    def test_what_others_keep_in_the_bucket_is_left_alone(self):
+        self.serve(buckets=("bucket", "other"))
+        for name in ("runs/mel", "runs/me2/x", "a/../b"):
+            self.s3.buckets["bucket"][name] = s3_emulator.Object(b"theirs", '"x"', self.s3.clock())
+        self.push_all(self.some_history(2))
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.assertEqual(self.s3.buckets["bucket"]["runs/mel"].content, b"theirs")
+
+
+class Writers(S3Case):
+    def test_of_writers_that_race_each_is_in_the_history_or_told(self):
+        self.serve()
+        base, *others = self.some_history(6)
+        self.run_ok("push", base, REPO)
+        running = [subprocess.Popen(self.command("push", other, REPO, "-m", other.name), stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True,
+                                    env=self.environment(WDELTA_STATE_DIR=str(self.scratch / f"state-{other.name}")))
+                   for other in others]
+        ended = [(process.communicate(), process.returncode) for process in running]
+        log = self.run_ok("log", REPO, "--json")
+        self.assertIn(0, [code for _, code in ended], ended)
+        for (out, err), code in ended:
+            self.assertIn(code, (0, 7), err)
+            if code == 0:
+                self.assertIn(out.strip(), log)
+        self.run_ok("verify", REPO)
+
+    def test_a_lost_reply_is_no_conflict(self):
+        self.serve()
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        self.s3.faults = [Fault("lost", 2, r"^PUT .*/branches/main/")]
+        self.run_ok("push", second, REPO)
+        self.assertEqual(len(self.requests(r"^PUT .*/branches/main/0+2")), 3)
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", second)
+
+    def test_a_store_that_ignores_conditions_is_refused(self):
+        self.serve(ignores_conditions=True)
+        self.run_fails(9, "push", self.some_history(1)[0], REPO, says="If-None-Match")
+        self.assertEqual(self.s3.buckets["bucket"], {})
+
+
+class LargeObjects(S3Case):
+    def large_checkpoint(self, mib=150):
+        self.write("large/model.bin", self.random.randbytes(mib * MIB))
+        return self.scratch / "large"
+
+    def test_an_upload_that_broke_off_goes_on_with_the_parts_that_are_missing(self):
+        self.serve()
+        checkpoint = self.large_checkpoint()
+        self.s3.faults = [Fault("status:500", 100, r"partNumber=2&", {"Retry-After": "0"})]
+        self.run_fails(8, "push", checkpoint, REPO, says="does not answer as it should")
+        self.assertEqual(len(self.s3.uploads), 1)
+        self.s3.faults, self.s3.requests = [], []
+        self.run_ok("push", checkpoint, REPO)
+        self.assertEqual(len(self.requests(r"partNumber=2&")), 1)
+        self.assertEqual(len(self.requests(r"partNumber=[13]&")), 0)
+        self.assertEqual(self.s3.uploads, {})
+        self.run_ok("verify", REPO)
+
+    def test_an_upload_that_fails_for_good_is_given_up(self):
+        self.serve()
+        self.s3.faults = [Fault("status:413", 1, r"partNumber=2&")]
+        self.run_fails(9, "push", self.large_checkpoint(), REPO)
+        self.assertEqual(self.s3.uploads, {})
+
+    def test_a_completion_whose_reply_is_lost_is_done(self):
+        self.serve()
+        self.s3.faults = [Fault("lost", 1, r"^POST .*uploadId=")]
+        self.run_ok("push", self.large_checkpoint(70), REPO)
+        self.run_ok("verify", REPO)
+
+    def test_a_download_that_broke_off_goes_on_where_it_stood(self):
+        self.serve()
+        checkpoint = self.large_checkpoint(40)
+        self.run_ok("push", checkpoint, REPO)
+        count = [0]
+
+        def fail_after_some(request):
+            count[0] += "/objects/" in request
+            return Fault("status:500", headers={"Retry-After": "0"}) if count[0] > 4 and "/objects/" in request else None
+
+        self.s3.fault_for = fail_after_some
+        self.run_fails(8, "pull", REPO, self.scratch / "out")
+        self.assertNotEqual(list((self.scratch / "cache").glob("spool-*")), [])
+        self.s3.fault_for = lambda request: None
+        self.s3.bytes_out = 0
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", checkpoint)
+        self.assertLess(self.s3.bytes_out, 38 * MIB)
+        self.assertEqual(list((self.scratch / "cache").glob("spool-*")), [])
+
+    def test_bodies_that_end_early_are_gone_on_with(self):
+        self.serve()
+        checkpoint = self.large_checkpoint(40)
+        self.run_ok("push", checkpoint, REPO)
+        self.s3.faults = [Fault("reset", 8, "/objects/")]
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", checkpoint)
+
+    def test_gc_gives_up_uploads_that_were_left(self):
+        self.serve()
+        self.push_all(self.some_history(1))
+        an_hour_ago = self.s3.clock() - datetime.timedelta(hours=1)
+        self.s3.uploads["x"] = s3_emulator.Upload("runs/me/objects/x", an_hour_ago)
+        self.s3.uploads["y"] = s3_emulator.Upload("elsewhere/x", an_hour_ago)
+        self.s3.uploads["z"] = s3_emulator.Upload("runs/me/objects/z", self.s3.clock() + datetime.timedelta(hours=1))
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.assertEqual(list(self.s3.uploads), ["y", "z"])
+
+
+class Failures(S3Case):
+    def assert_tells(self, code, says, hint, **environment):
+        done = self.run_fails(code, "push", self.checkpoint, REPO, "-v", says=says, env=environment)
+        self.assertRegex(done.err, f"hint: .*{hint}", self.told(done))
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        self.checkpoint = self.some_history(1)[0]
+
+    def test_each_has_its_own_line_and_hint(self):
+        self.assert_tells(8, "does not know the access key of AWS_ACCESS_KEY_ID", "AWS_PROFILE",
+                          AWS_ACCESS_KEY_ID="AKIDNOBODY")
+        self.assert_tells(8, "does not go with its access key", "AWS_PROFILE", AWS_SECRET_ACCESS_KEY="hidden")
+        self.assert_tells(8, "no credentials", "AWS_ACCESS_KEY_ID", AWS_ACCESS_KEY_ID=None)
+        self.assert_tells(8, "not in region us-west-1", f"AWS_REGION={s3_emulator.REGION}", AWS_REGION="us-west-1")
+        self.assert_tells(8, "session token", "new credentials", AWS_SESSION_TOKEN="old")
+        self.assert_tells(2, "is no http or https URL", "https://", AWS_ENDPOINT_URL="ftp://host")
+        del self.s3.buckets["bucket"]
+        self.assert_tells(4, "there is no bucket bucket", "AWS_ENDPOINT_URL")
+
+    def test_a_full_store(self):
+        self.s3.faults = [Fault("status:507", 100, "^PUT .*objects")]
+        self.assert_tells(8, "the store is full", "quota")
+
+    def test_a_server_that_is_not_there(self):
+        self.assert_tells(8, "after 4 tries", "endpoint", AWS_ENDPOINT_URL="http://127.0.0.1:1")
+
+    def test_offline(self):
+        self.run_fails(8, "push", self.checkpoint, REPO, "--offline", says="--offline")
+        self.assertEqual(self.s3.requests, [])
+
+    def test_a_clock_that_is_wrong_is_corrected(self):
+        self.s3.clock_offset = -3 * 3600
+        done = self.run_any("push", self.checkpoint, REPO)
+        self.assertEqual(done.code, 0, self.told(done))
+        self.assertIn("180 minutes apart", done.err)
+
+    def test_a_profile_with_a_session_token(self):
+        self.s3.session_tokens[s3_emulator.KEY_ID] = "fresh"
+        self.write(".aws/credentials", "[default]\naws_access_key_id = AKIDNOBODY\n\n# mine\n[me]\n"
+                   f"aws_access_key_id={s3_emulator.KEY_ID}\naws_secret_access_key = {s3_emulator.SECRET}\n"
+                   "aws_session_token = fresh\n")
+        self.write(".aws/config", f"[default]\nregion = mars\n[profile me]\nregion = {s3_emulator.REGION}\n"
+                   f"endpoint_url = {self.s3.url}\ns3 =\n  addressing_style = path\n")
+        for variables in ({}, {"AWS_ACCESS_KEY_ID": "AKIDNOBODY"}):
+            self.run_ok("push", self.checkpoint, REPO, env={
+                "AWS_PROFILE": "me", "AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "AWS_REGION": None,
+                "AWS_ENDPOINT_URL": None, **variables})
+        self.run_fails(4, "log", REPO, env={"AWS_PROFILE": "nobody"}, says="no such profile")
+
+    def test_rates_that_are_none(self):
+        for rate in ("0", "-1", "x", "5q", "", "nan"):
+            self.run_fails(2, "push", self.checkpoint, REPO, f"--limit-rate={rate}")
+
+
+if __name__ == "__main__":
+    testing.main()
