@@ -65,7 +65,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
   const Manifest& manifest = commit.manifest;
   require_space_at(directory, peak_bytes(plan, directory));
-  PullWriter writer(repository, commit, local, engine, execution);
+  PullWriter writer(repository, recipes, local, engine, execution);
   PullReport report;
   report.strays = local.strays;
   report.written_files = plan.missing.size() + plan.missing_entrances.size();

@@ -97,7 +97,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   if (!replaces) start.plan = plan_pull(manifest, local);
   refuse_in_the_way(site.directory(), local.strays, manifest);
 
-  PullWriter writer(repository, commit, local, engine, execution);
+  PullWriter writer(repository, recipes, local, engine, execution);
   PullReport report;
   report.strays = local.strays;
   report.removed_files = start.plan.removed.size() + start.plan.in_the_way.size();

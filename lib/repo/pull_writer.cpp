@@ -11,12 +11,12 @@
 
 namespace wdelta {
 
-PullWriter::PullWriter(const Repository& repository, const Commit& commit, const LocalFiles& local,
+PullWriter::PullWriter(const Repository& repository, const RecipeGraph& recipes, const LocalFiles& local,
                        const Engine& engine, const Execution& execution)
     : repository_(&repository),
       engine_(&engine),
       execution_(&execution),
-      stored_graph_(repository.recipes(commit)),
+      stored_graph_(recipes),
       graph_(stored_graph_) {
   for (const auto& [place, held] : local.held) {
     graph_.add_at_hand(held.digest);

@@ -16,8 +16,8 @@ namespace wdelta {
 /// file is open only while it is needed, so that the space of one that was replaced is free for the next.
 class PullWriter {
  public:
-  /// All arguments must outlive it.
-  PullWriter(const Repository& repository, const Commit& commit, const LocalFiles& local, const Engine& engine,
+  /// All arguments must outlive it. `recipes` are the commit's.
+  PullWriter(const Repository& repository, const RecipeGraph& recipes, const LocalFiles& local, const Engine& engine,
              const Execution& execution);
 
   /// Says that `file` is going to be written: what it needs of the local files is kept until then.

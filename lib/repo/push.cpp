@@ -70,9 +70,12 @@ bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
   return graph.chain_length(file.digest) >= k_longest_chain || graph.cost(file.digest) > 2 * file.size_bytes;
 }
 
-std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Checkpoint& checkpoint,
-                         AnchorChoice choice, const Engine& engine, const Execution& execution) {
-  const RecipeGraph graph = repository.recipes(commit);
+std::uint64_t put_anchor(Repository& repository, const Commit& commit, const RecipeBook& book,
+                         const Checkpoint& checkpoint, AnchorChoice choice, const Engine& engine,
+                         const Execution& execution) {
+  RecipeGraph graph;
+  graph.add(book.recipes);
+  graph.settle();
   const RecipeGraph nothing_known;
   FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution);
   std::vector<const FileIdentity*> files;
@@ -224,7 +227,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   put_tag(repository, options.tag, commit.id);
   if (options.anchor != AnchorChoice::never) {
     try {
-      report.anchor_bytes = put_anchor(repository, commit, checkpoint, options.anchor, engine, execution);
+      report.anchor_bytes = put_anchor(repository, commit, book, checkpoint, options.anchor, engine, execution);
     } catch (const Error& error) {
       // The commit is safe and complete without it; an anchor only makes it cheaper to fetch.
       if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw;

@@ -183,6 +183,7 @@ std::optional<HubClient::Fetched> HubClient::fetch(const std::string& path,
   const std::string hub = origin_of(access_.endpoint);
   HttpRequest next =
       request_of({"GET", fmt::format("/buckets/{}/resolve/{}", bucket_, percent_encoded(path, Slashes::kept)), "", ""});
+  std::string xet_hash;
   constexpr int k_most_hops = 5;
   for (int hops = 0; hops <= k_most_hops; ++hops) {
     HttpRequest sent;
@@ -195,7 +196,8 @@ std::optional<HubClient::Fetched> HubClient::fetch(const std::string& path,
           return sent;
         },
         Repeat::harmless);
-    if (response.status < 300 || response.status == 416) return Fetched{response, next.url};
+    if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
+    if (response.status < 300 || response.status == 416) return Fetched{response, next.url, xet_hash};
     if (response.status >= 400) {
       const std::string code = response.header_or_empty("x-error-code");
       if (response.status == 404 && code != "RepoNotFound") return std::nullopt;

@@ -56,6 +56,7 @@ class HubClient {
   struct Fetched {
     HttpResponse response;  ///< 200, 206 or 416
     std::string url;        ///< where it came from: the Hub's own store, signed for a while, no token needed
+    std::string xet_hash;   ///< of the file, where the Hub says it
   };
   /// Bytes of a file. Nothing when there is no such file. `make_request` is called for every try and every hop, and
   /// leaves URL and token to this.

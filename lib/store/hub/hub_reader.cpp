@@ -83,7 +83,7 @@ class HubRanges {
 }  // namespace
 
 std::shared_ptr<const ByteReader> open_hub_file(std::shared_ptr<const HubClient> client, const std::string& path,
-                                                Mutability mutability, const std::filesystem::path& spool_directory,
+                                                const std::filesystem::path& spool_directory,
                                                 std::shared_ptr<ReadAhead> read_ahead) {
   const auto found = client->fetch(path, [] {
     HttpRequest request;
@@ -104,7 +104,7 @@ std::shared_ptr<const ByteReader> open_hub_file(std::shared_ptr<const HubClient>
   RemoteObject object;
   object.name = name;
   object.size_bytes = size_bytes;
-  if (mutability == Mutability::immutable) object.identity = fmt::format("{} {}", name, size_bytes);
+  if (!found->xet_hash.empty()) object.identity = fmt::format("{} {}", name, found->xet_hash);
   object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
     ranges->fetch(offset, size, sink);
   };

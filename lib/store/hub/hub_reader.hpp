@@ -11,13 +11,10 @@
 
 namespace wdelta {
 
-/// What of an object never changes, so that what has arrived of it can be gone on with.
-enum class Mutability { immutable, replaced };
-
 /// Opens a file of a bucket; null when there is none. What is small comes with the first answer, the rest as it is
 /// read, through files in `spool_directory`.
 std::shared_ptr<const ByteReader> open_hub_file(std::shared_ptr<const HubClient> client, const std::string& path,
-                                                Mutability mutability, const std::filesystem::path& spool_directory,
+                                                const std::filesystem::path& spool_directory,
                                                 std::shared_ptr<ReadAhead> read_ahead);
 
 }  // namespace wdelta

@@ -99,14 +99,23 @@ std::shared_ptr<const ByteReader> HubStore::get(const std::string& key) const {
   {
     const std::lock_guard lock(mutex_);
     flush_if(gathered_ && gathered_->has(path));
+    if (const auto found = readers_.find(path); found != readers_.end()) {
+      if (auto reader = found->second.lock()) return reader;
+      readers_.erase(found);
+    }
   }
-  const Mutability mutability = key.starts_with("objects/") ? Mutability::immutable : Mutability::replaced;
-  return open_hub_file(client_, path, mutability, directory_ / "spool", read_ahead_);
+  auto reader = open_hub_file(client_, path, directory_ / "spool", read_ahead_);
+  if (reader != nullptr) {
+    const std::lock_guard lock(mutex_);
+    readers_[path] = reader;
+  }
+  return reader;
 }
 
 void HubStore::put(const std::string& key, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  readers_.erase(path_of(key));
   gathered_->add(path_of(key), std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
   flush_if(gathered_->is_large());
 }
@@ -123,6 +132,7 @@ void HubStore::put_staged(const std::string& key, OutputFile&& staged) {
   const OutputFile file = std::move(staged);
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  readers_.erase(path_of(key));
   gathered_->add(path_of(key), StagedReader(file, key));
   flush_if(gathered_->is_large());
 }
@@ -174,6 +184,7 @@ void HubStore::remove(const std::string& key) {
   const std::string path = path_of(key);
   flush_if(gathered_ && gathered_->has(path));  // or it would be removed before it is added
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  readers_.erase(path);
   gathered_->remove(path);
   flush_if(gathered_->is_large());
 }

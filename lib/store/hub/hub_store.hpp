@@ -7,6 +7,7 @@
 #include "store/store.hpp"
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,6 +56,8 @@ class HubStore final : public Store {
   std::shared_ptr<ReadAhead> read_ahead_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Gathered> gathered_;
+  mutable std::map<std::string, std::weak_ptr<const ByteReader>>
+      readers_;  // that somebody holds: many recipes lie in one pack
 };
 
 }  // namespace wdelta
