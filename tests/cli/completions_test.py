@@ -57,7 +57,7 @@ class Laws:
 
     def test_options_and_their_values_are_completed(self):
         self.assertEqual(self.completed("wdelta push --anch"), ["wdelta", "push", "--anchor"])
-        self.assertEqual(self.offered("wdelta push --t"), {"--threads", "--tag"})
+        self.assertEqual(self.offered("wdelta push --t"), {"--threads", "--transfers", "--tag"})
         self.assertEqual(self.offered("wdelta -q push --anchor "), {"auto", "never", "now"})
         self.assertEqual(self.completed("wdelta push --anchor=ne"), ["wdelta", "push", "--anchor=never"])
         self.assertEqual(self.completed("wdelta diff --engine sc"), ["wdelta", "diff", "--engine", "scalar"])
