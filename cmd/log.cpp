@@ -19,9 +19,8 @@ struct LogArguments {
 // Branches and tags by the commit that they name.
 std::map<Digest, std::vector<std::string>> names_of_commits(const Repository& repository) {
   std::map<Digest, std::vector<std::string>> names;
-  for (const auto& [name, ref] : list_refs(repository.store(), RefKind::branch)) names[*ref.commit].push_back(name);
-  for (const auto& [name, ref] : list_refs(repository.store(), RefKind::tag))
-    names[*ref.commit].push_back("tag: " + name);
+  for (const auto& [name, ref] : repository.refs().list(RefKind::branch)) names[*ref.commit].push_back(name);
+  for (const auto& [name, ref] : repository.refs().list(RefKind::tag)) names[*ref.commit].push_back("tag: " + name);
   return names;
 }
 
@@ -33,30 +32,41 @@ Json to_json(const CommitSummary& commit, const std::vector<std::string>& names)
           {"names", names}};
 }
 
+void print(const CommitSummary& commit, const std::vector<std::string>& names, Context& context) {
+  if (context.json) return context.print(to_json(commit, names));
+  const char* yellow = context.colored() ? "\033[33m" : "";
+  const char* plain = context.colored() ? "\033[0m" : "";
+  const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
+  const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
+  std::string line = fmt::format("{}{}{}  {}  {:<10}  {}{}", yellow, id, plain, commit.time, step,
+                                 names.empty() ? "" : fmt::format("({}) ", fmt::join(names, ", ")), commit.title);
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print("{}\n", line);
+}
+
+// Commits that somebody takes for the tip of `branch` although the store decided otherwise.
+void print_forks(const Repository& repository, const std::string& branch, Context& context) {
+  if (why_not_a_ref_name(branch) != nullptr) return;
+  for (const Fork& fork : repository.refs().forks(RefKind::branch, branch)) {
+    const Commit commit = repository.commit(fork.commit);
+    print(summary_of(commit.id, commit.manifest, 0), {"fork of " + branch}, context);
+  }
+}
+
 int run_log(const LogArguments& arguments, Context& context) {
   const Location location = parse_location(arguments.location, context.default_repository);
   const Repository repository = open_repository(location.repository, context);
   const auto names = names_of_commits(repository);
-  const char* yellow = context.colored() ? "\033[33m" : "";
-  const char* plain = context.colored() ? "\033[0m" : "";
   std::size_t printed = 0;
   repository.walk(repository.resolve(location.revision), [&](const CommitSummary& commit) {
     if (printed == arguments.count) return false;
     context.execution().check_stop();
     const auto found = names.find(commit.id);
-    const std::vector<std::string> own = found == names.end() ? std::vector<std::string>() : found->second;
-    if (context.json) {
-      context.print(to_json(commit, own));
-    } else {
-      const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
-      const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
-      std::string line = fmt::format("{}{}{}  {}  {:<10}  {}{}", yellow, id, plain, commit.time, step,
-                                     own.empty() ? "" : fmt::format("({}) ", fmt::join(own, ", ")), commit.title);
-      line.erase(line.find_last_not_of(' ') + 1);
-      fmt::print("{}\n", line);
-    }
+    print(commit, found == names.end() ? std::vector<std::string>() : found->second, context);
     return ++printed < arguments.count;
   });
+  if (printed < arguments.count)
+    print_forks(repository, location.revision.empty() ? k_main_branch : location.revision, context);
   return 0;
 }
 

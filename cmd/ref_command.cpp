@@ -21,7 +21,7 @@ const char* word_for(RefKind kind) { return kind == RefKind::branch ? "branch" :
 
 int list(const Repository& repository, RefKind kind, Context& context) {
   Json json = Json::object();
-  for (const auto& [name, ref] : list_refs(repository.store(), kind)) {
+  for (const auto& [name, ref] : repository.refs().list(kind)) {
     if (context.json) {
       json[name] = ref.commit->hex();
     } else {
@@ -39,12 +39,13 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
   if (const char* reason = why_not_a_ref_name(name))
     throw Error(Fault::usage, name, fmt::format("{} name {}", word_for(kind), reason));
   const Commit commit = repository.commit(repository.resolve(arguments.revision));
-  const RefState before = read_ref(repository.store(), kind, name);
+  Refs refs = repository.refs();
+  const RefState before = refs.read_to_move(kind, name, context.execution());
   if (before.commit && before.commit != commit.id && !arguments.force) {
     throw Error(Fault::conflict, name, fmt::format("names commit {} already", before.commit->hex().substr(0, 12)),
                 "--force moves it");
   }
-  if (before.commit != commit.id) move_ref(repository.store(), kind, name, before, commit.id);
+  if (before.commit != commit.id) refs.move(kind, name, before, commit.id, context.execution());
   if (context.json) {
     context.print({{word_for(kind), name}, {"commit", commit.id.hex()}});
   } else if (!context.quiet) {

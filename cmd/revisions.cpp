@@ -40,7 +40,7 @@ class Revisions {
       : repository_(std::move(repository)), prefix_(std::move(prefix)) {}
 
   void add_refs(RefKind kind) {
-    for (const auto& [name, ref] : list_refs(repository_.store(), kind)) {
+    for (const auto& [name, ref] : repository_.refs().list(kind)) {
       // A key is whatever someone called it; only what can be a name is offered to a shell.
       if (why_not_a_ref_name(name) != nullptr) continue;
       add(name, kind == RefKind::branch ? "branch" : "tag");

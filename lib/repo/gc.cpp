@@ -44,8 +44,8 @@ std::set<Digest> unreachable(const History& history, const std::vector<Digest>& 
 }
 
 std::vector<Digest> ever_named_in(const Repository& repository) {
-  std::vector<Digest> named = all_ref_targets(repository.store(), RefKind::branch);
-  std::ranges::copy(all_ref_targets(repository.store(), RefKind::tag), std::back_inserter(named));
+  std::vector<Digest> named = repository.refs().all_targets(RefKind::branch);
+  std::ranges::copy(repository.refs().all_targets(RefKind::tag), std::back_inserter(named));
   return named;
 }
 

@@ -59,7 +59,7 @@ History History::read(const Repository& repository, const Execution& execution) 
     ++parent->second.child_count;
   }
   for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
-    for (const auto& [name, ref] : list_refs(repository.store(), kind)) history.named_.insert(*ref.commit);
+    for (const auto& [name, ref] : repository.refs().list(kind)) history.named_.insert(*ref.commit);
   }
   return history;
 }

@@ -34,8 +34,8 @@ struct Parent {
   std::optional<Commit> commit;
   RecipeGraph recipes;
 
-  Parent(const Repository& repository, const std::string& branch_name)
-      : branch(read_ref(repository.store(), RefKind::branch, branch_name)) {
+  Parent(const Repository& repository, const std::string& branch_name, const Execution& execution)
+      : branch(repository.refs().read_to_move(RefKind::branch, branch_name, execution)) {
     if (!branch.commit) return;
     commit = repository.commit(*branch.commit);
     recipes = repository.recipes(*commit);
@@ -105,8 +105,9 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Rec
 }
 
 // Where the tag that the new commit is to have stands now. It must be free, or name the commit already.
-RefState read_free_tag(const Repository& repository, const std::string& tag, const std::optional<Digest>& commit) {
-  const RefState state = read_ref(repository.store(), RefKind::tag, tag);
+RefState read_free_tag(const Repository& repository, const std::string& tag, const std::optional<Digest>& commit,
+                       const Execution& execution) {
+  const RefState state = repository.refs().read_to_move(RefKind::tag, tag, execution);
   if (state.commit && state.commit != commit) {
     throw Error(Fault::conflict, tag, "there is a tag of that name already",
                 "wdelta tag REPO TAG REV --force moves it");
@@ -114,10 +115,20 @@ RefState read_free_tag(const Repository& repository, const std::string& tag, con
   return state;
 }
 
-void put_tag(Repository& repository, const std::optional<std::string>& tag, const Digest& commit) {
+void put_tag(Repository& repository, const std::optional<std::string>& tag, const Digest& commit,
+             const Execution& execution) {
   if (!tag) return;
-  const RefState state = read_free_tag(repository, *tag, commit);
-  if (!state.commit) move_ref(repository.store(), RefKind::tag, *tag, state, commit);
+  const RefState state = read_free_tag(repository, *tag, commit, execution);
+  if (!state.commit) repository.refs().move(RefKind::tag, *tag, state, commit, execution);
+}
+
+void note_forks(const Repository& repository, const std::string& branch, const Execution& execution) {
+  for (const Fork& fork : repository.refs().forks(RefKind::branch, branch)) {
+    execution.progress->note(
+        fmt::format("branch {} has a fork: commit {} was pushed at the same time as another and is not in its history; "
+                    "wdelta branch REPO NAME {} keeps it under a name",
+                    branch, fork.commit.hex(), fork.commit.hex().substr(0, 12)));
+  }
 }
 
 std::uint64_t weights_bytes(const Checkpoint& checkpoint) {
@@ -177,8 +188,9 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   const FileLock lock(state_path.string() + ".lock", "waiting for another push to this branch", execution);
 
   PushReport report;
-  const Parent parent(repository, options.branch);
-  if (options.tag) read_free_tag(repository, *options.tag, parent.branch.commit);
+  const Parent parent(repository, options.branch, execution);
+  note_forks(repository, options.branch, execution);
+  if (options.tag) read_free_tag(repository, *options.tag, parent.branch.commit, execution);
   std::optional<PreviousCheckpoint> previous;
   if (parent.commit) {
     previous.emplace(repository, *parent.commit, parent.recipes, load_push_state(state_path), engine, execution);
@@ -207,7 +219,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.kept = keeper.kept();
   if (parent.commit && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
-    put_tag(repository, options.tag, report.id);
+    put_tag(repository, options.tag, report.id, execution);
     remember(state_path, *parent.commit, checkpoint, execution);
     return report;
   }
@@ -217,14 +229,14 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   manifest.recipes = digest_of_text(to_text(book));
   const std::string text = to_text(manifest);
   commit.id = report.id = digest_of_text(text);
-  if (options.tag) read_free_tag(repository, *options.tag, commit.id);
+  if (options.tag) read_free_tag(repository, *options.tag, commit.id, execution);
   repository.put_book(commit.id, book);
   repository.store().put(commit_key(commit.id), text);
   repository.store().flush();
-  move_ref(repository.store(), RefKind::branch, options.branch, parent.branch, commit.id);
+  repository.refs().move(RefKind::branch, options.branch, parent.branch, commit.id, execution);
   report.created = true;
   remember(state_path, commit, checkpoint, execution);
-  put_tag(repository, options.tag, commit.id);
+  put_tag(repository, options.tag, commit.id, execution);
   if (options.anchor != AnchorChoice::never) {
     try {
       report.anchor_bytes = put_anchor(repository, commit, book, checkpoint, options.anchor, engine, execution);

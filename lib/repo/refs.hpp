@@ -3,11 +3,16 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "base/execution.hpp"
+#include "repo/contested.hpp"
 #include "store/store.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,20 +25,75 @@ enum class RefKind { branch, tag };
 struct RefState {
   std::uint64_t number = 0;  ///< of its newest entry; 0 when it has none
   std::optional<Digest> commit;
+  std::string write;  ///< of its newest entry, where entries are contested
+};
+
+/// A commit that somebody may have been told is the newest of a branch or tag, and that is not: the store did not show
+/// its entry to others in time, or its writer was killed before it knew.
+struct Fork {
+  std::string name;
+  Digest commit;
 };
 
 /// Why `name` may not be the name of a branch or tag, or null when it may.
 const char* why_not_a_ref_name(std::string_view name);
 
-/// Reads where it stands. Throws corrupt when its newest entry is damaged.
-RefState read_ref(const Store& store, RefKind kind, const std::string& name);
-/// All branches or tags there are, by name.
-std::map<std::string, RefState> list_refs(const Store& store, RefKind kind);
-/// Every commit that an entry of any branch or tag names, old entries included.
-std::vector<Digest> all_ref_targets(const Store& store, RefKind kind);
-/// Moves it from `before` to `commit`. Throws conflict when someone else moved it first.
-void move_ref(Store& store, RefKind kind, const std::string& name, const RefState& before, const Digest& commit);
-/// Checks every entry; throws for the first bad one.
-void check_ref_entry(const Store& store, const std::string& key);
+/// Waits by a steady clock, at most until a stop is asked for.
+void wait_steadily(std::chrono::milliseconds time, const std::stop_token& stop);
+
+/// The branches and tags of a repository. With a contest, entries are contested; else they are numbered.
+class Refs {
+ public:
+  using Wait = std::function<void(std::chrono::milliseconds, const std::stop_token&)>;
+  Refs(Store& store, const std::optional<Contest>& contest, Wait wait = wait_steadily)
+      : store_(&store), contest_(contest), wait_(std::move(wait)) {}
+
+  /// Where it stands, as far as that is decided. Throws corrupt when its newest entry is damaged.
+  RefState read(RefKind kind, const std::string& name) const;
+  /// The same for whoever is about to move it: what is not decided yet counts too.
+  RefState read_to_move(RefKind kind, const std::string& name, const Execution& execution) const;
+  /// All branches or tags there are, by name.
+  std::map<std::string, RefState> list(RefKind kind) const;
+  /// Every commit that an entry of any branch or tag names: old ones and those of forks included.
+  std::vector<Digest> all_targets(RefKind kind) const;
+  /// Forks of one branch or tag whose commits no entry of a branch or tag names that counts.
+  std::vector<Fork> forks(RefKind kind, const std::string& name) const;
+  /// Those of all of them.
+  std::vector<Fork> forks(RefKind kind) const;
+
+  /// Moves it from `before` to `commit`. Throws conflict when someone else moved it first, network when it cannot be
+  /// told whether it was moved. Takes the settle time where entries are contested.
+  void move(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
+            const Execution& execution);
+
+  bool are_contested() const { return contest_.has_value(); }
+  const Store& store() const { return *store_; }
+
+ private:
+  using Series = std::map<std::string, ContestedEntries>;  // by name
+  struct Seen {
+    Series series;
+    std::optional<std::int64_t> now_ms;
+  };
+  /// The entries of `name` alone, or of all without one.
+  Seen look(RefKind kind, const std::optional<std::string>& name) const;
+  ContestedEntries entries_of(RefKind kind, const std::string& name) const;
+  RefState newest_of(const std::vector<ContestedEntry>& line) const;
+  std::vector<Fork> forks_in(const Seen& seen) const;
+  void move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit);
+  void move_contested(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
+                      const Execution& execution);
+  std::vector<std::string> write_contested(RefKind kind, const std::string& name, const RefState& before,
+                                           const Digest& commit, const Execution& execution);
+  void withdraw(RefKind kind, const std::string& name, const RefState& before, const std::vector<std::string>& writes);
+  void settle(const Execution& execution) const;
+
+  Store* store_;
+  std::optional<Contest> contest_;
+  Wait wait_;
+};
+
+/// "branches/" or "tags/".
+std::string ref_folder(RefKind kind);
 
 }  // namespace wdelta

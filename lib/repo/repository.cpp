@@ -5,8 +5,8 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/moment.hpp"
+#include "repo/ref_entry.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -17,6 +17,8 @@ namespace {
 constexpr const char* k_repository_key = "wdelta.json";
 constexpr const char* k_repository_format = "wdelta-repository";
 constexpr unsigned k_id_digits = 32;
+constexpr const char* k_exclusive = "exclusive";
+constexpr const char* k_contested = "contested";
 constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
 Digest digest_of_text(const std::string& text) {
@@ -27,55 +29,87 @@ Digest digest_of_text(const std::string& text) {
 
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
 
-std::optional<std::string> Repository::read_id(const Store& store) {
+namespace {
+
+// Bounds for what a hostile document could have a reader wait for, or divide by.
+std::chrono::milliseconds milliseconds_member(const ParsedJson& json, const char* name, const std::string& object) {
+  constexpr std::uint64_t k_longest_ms = 600'000;
+  const std::uint64_t value = size_member(json, name, object);
+  if (value < 1 || value > k_longest_ms)
+    throw Error(Fault::corrupt, object, fmt::format("{} is {}, expected 1 to {}", name, value, k_longest_ms));
+  return std::chrono::milliseconds(value);
+}
+
+// How branches are moved: by numbered entries, unless it says how they are contested.
+std::optional<Contest> contest_from(const ParsedJson& json, const std::string& object) {
+  if (!json.contains("branches")) return std::nullopt;
+  const std::string branches = string_member(json, "branches", object);
+  if (branches == k_exclusive) return std::nullopt;
+  if (branches == k_contested)
+    return Contest{milliseconds_member(json, "settle_ms", object), milliseconds_member(json, "tick_ms", object)};
+  throw Error(Fault::unsupported, object,
+              fmt::format("branches are moved in a way ({:?}) that this wdelta does not know", branches),
+              "use a newer wdelta");
+}
+
+// How branches of a new repository in `store` are contested, if they are.
+std::optional<Contest> contest_for(Store& store) {
+  if (const std::optional<Contest> contest = store.contest()) return contest;
+  // A store that overwrites what it was told to create only. What it is otherwise nobody knows: such stores list at
+  // once as a rule, in whole seconds at worst.
+  if (!store.has_exclusive_create()) return Contest{std::chrono::seconds(5), std::chrono::seconds(1)};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Repository::Settings> Repository::read_settings(const Store& store) {
   const auto text = get_text(store, k_repository_key, k_longest_document);
   if (!text) return std::nullopt;
   const std::string object = store.name() + "/" + k_repository_key;
   const ParsedJson json = open_sealed(*text, k_repository_format, object);
-  const std::string branches = string_member(json, "branches", object);
-  if (branches != "exclusive") {
-    throw Error(Fault::unsupported, object,
-                fmt::format("branches are moved in a way ({:?}) that this wdelta does not know", branches),
-                "use a newer wdelta");
-  }
+  const std::optional<Contest> contest = contest_from(json, object);
   // It becomes the name of a directory, where push keeps its state.
   std::string id = string_member(json, "id", object);
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  if (id.size() != k_id_digits || !std::ranges::all_of(id, is_digit)) {
+  if (!is_hex(id, k_id_digits))
     throw Error(Fault::corrupt, object, fmt::format("its id is not {} hexadecimal digits", k_id_digits));
-  }
-  return id;
+  return Settings{std::move(id), contest};
 }
 
 Repository Repository::open(const std::string& location, const Access& access, const Execution& execution) {
   auto store = open_store(location, access, execution);
-  auto id = read_id(*store);
-  if (!id) {
+  auto settings = read_settings(*store);
+  if (!settings) {
     throw Error(Fault::not_found, location, "there is no wdelta repository here",
                 "wdelta push CHECKPOINT REPO makes one");
   }
-  return {std::move(store), std::move(*id)};
+  return {std::move(store), std::move(*settings)};
 }
 
 Repository Repository::open_or_create(const std::string& location, const Access& access, const Execution& execution) {
-  auto store = open_store(location, access, execution);
-  auto id = read_id(*store);
-  if (id) return {std::move(store), std::move(*id)};
+  return open_or_create(open_store(location, access, execution));
+}
+
+Repository Repository::open_or_create(std::unique_ptr<Store> store) {
+  auto settings = read_settings(*store);
+  if (settings) return {std::move(store), std::move(*settings)};
   if (store->list("").empty()) {
-    if (!store->contest() && !store->has_exclusive_create()) {
-      throw Error(Fault::unsupported, location, "this store overwrites what it was told to create only",
-                  "two pushes at once could lose one; use a store with conditional writes (If-None-Match)");
+    Json json = {{"format", k_repository_format}, {"version", 1}, {"id", random_hex(k_id_digits)}};
+    const std::optional<Contest> contest = contest_for(*store);
+    json["branches"] = contest ? k_contested : k_exclusive;
+    if (contest) {
+      json["settle_ms"] = contest->settle.count();
+      json["tick_ms"] = contest->tick.count();
     }
-    store->create(k_repository_key, seal({{"format", k_repository_format},
-                                          {"version", 1},
-                                          {"id", random_hex(k_id_digits)},
-                                          {"branches", "exclusive"}}));
+    store->create(k_repository_key, seal(std::move(json)));
   }
-  id = read_id(*store);  // of several that create at once, the first one's counts
-  if (!id) {
-    throw Error(Fault::usage, location, "is neither a repository nor empty", "name a place where nothing is yet");
+  // Of several that create at once, the first one's counts, or where that cannot be, the last one's: they differ in
+  // nothing but the id, by which a push finds what it remembers.
+  settings = read_settings(*store);
+  if (!settings) {
+    throw Error(Fault::usage, store->name(), "is neither a repository nor empty", "name a place where nothing is yet");
   }
-  return {std::move(store), std::move(*id)};
+  return {std::move(store), std::move(*settings)};
 }
 
 Commit Repository::commit(const Digest& id) const {

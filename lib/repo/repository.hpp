@@ -38,11 +38,15 @@ class Repository {
   /// The same, but makes a new one where there is nothing. Throws usage when there is something else.
   static Repository open_or_create(const std::string& location, const Access& access = {},
                                    const Execution& execution = {});
+  /// The same over a store of the caller's.
+  static Repository open_or_create(std::unique_ptr<Store> store);
 
   const std::string& name() const { return store_->name(); }
   Store& store() const { return *store_; }
+  /// Its branches and tags.
+  Refs refs() const { return {*store_, settings_.contest}; }
   /// Random, drawn when it was created: tells two repositories at one place apart.
-  const std::string& id() const { return id_; }
+  const std::string& id() const { return settings_.id; }
 
   /// Throws not_found when there is no such commit, corrupt when its bytes are not what its id says.
   Commit commit(const Digest& id) const;
@@ -60,11 +64,18 @@ class Repository {
   void walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const;
 
  private:
-  Repository(std::unique_ptr<Store> store, std::string id) : store_(std::move(store)), id_(std::move(id)) {}
-  static std::optional<std::string> read_id(const Store& store);
+  // What wdelta.json says.
+  struct Settings {
+    std::string id;
+    std::optional<Contest> contest;  // set: entries of branches and tags are contested
+  };
+
+  Repository(std::unique_ptr<Store> store, Settings settings)
+      : store_(std::move(store)), settings_(std::move(settings)) {}
+  static std::optional<Settings> read_settings(const Store& store);
 
   std::unique_ptr<Store> store_;
-  std::string id_;
+  Settings settings_;
 };
 
 std::string commit_key(const Digest& id);

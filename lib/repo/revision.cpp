@@ -22,7 +22,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 }
 
 Digest tip_of_main(const Repository& repository) {
-  const RefState main = read_ref(repository.store(), RefKind::branch, k_main_branch);
+  const RefState main = repository.refs().read(RefKind::branch, k_main_branch);
   if (!main.commit)
     throw Error(Fault::not_found, k_main_branch, fmt::format("branch has no commit yet in {}", repository.name()));
   return *main.commit;
@@ -63,7 +63,7 @@ Digest named(const Repository& repository, const std::string& name) {
   }
   if (why_not_a_ref_name(name) == nullptr) {
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
-      const RefState ref = read_ref(repository.store(), kind, name);
+      const RefState ref = repository.refs().read(kind, name);
       if (ref.commit) return *ref.commit;
     }
   }

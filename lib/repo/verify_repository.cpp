@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
+#include "repo/entry_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -74,23 +74,19 @@ class RepositoryCheck {
   }
 
   void check_refs(RefKind kind) {
-    std::map<std::string, std::uint64_t> last_number;  // by everything before the number
-    for (const Store::Listed& listed : list(kind == RefKind::branch ? "branches/" : "tags/")) {
-      check(listed, [&] {
-        const std::size_t slash = listed.key.rfind('/');
-        const std::string_view digits = std::string_view(listed.key).substr(slash + 1);
-        std::uint64_t number = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), number);
-        std::uint64_t& last = last_number[listed.key.substr(0, slash)];
-        const std::uint64_t expected = last + 1;
-        last = std::max(last, number);
-        if (number != expected)
-          throw Error(Fault::corrupt, listed.key, fmt::format("entry {} is missing before it", expected));
-        check_ref_entry(repository_->store(), listed.key);
-      });
+    const Refs refs = repository_->refs();
+    EntryCheck entries(refs);
+    for (const Store::Listed& listed : list(ref_folder(kind))) {
+      check(listed, [&] { entries.check(listed.key); });
     }
     try {
-      for (const auto& [name, ref] : list_refs(repository_->store(), kind)) require_commit(name, *ref.commit);
+      for (const auto& [name, ref] : refs.list(kind)) require_commit(name, *ref.commit);
+      for (const Fork& fork : refs.forks(kind)) {
+        require_commit(fork.name, fork.commit);
+        execution_->progress->note(fmt::format("{} {} has a fork: commit {} is not in its history",
+                                               kind == RefKind::branch ? "branch" : "tag", fork.name,
+                                               fork.commit.hex()));
+      }
     } catch (const Error& error) {
       report_.findings.push_back({error.object(), error.what(), {}});
     }

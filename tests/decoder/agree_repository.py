@@ -3,10 +3,12 @@
 
 import json
 import os
+import shutil
 import struct
 from array import array
 
 from agreement import Agreement
+from blake3 import blake3
 from elements import BITS
 from random_checkpoint import perturbed, random_tensor, write_safetensors
 from repository import Repository
@@ -126,6 +128,53 @@ class Repositories(Agreement):
         first = reader.commit(next(iter(self.pushed)))
         self.assertEqual((first.step, first.message, first.meta), (1, "first\nline", {"loss": "0.5"}))
         self.assertIsNone(first.parent)
+
+    def sealed(self, **document):
+        text = json.dumps({**document, "digest": "0" * 64}, separators=(",", ":")).encode() + b"\n"
+        return text.replace(b"0" * 64, blake3(text).encode())
+
+    def make_contested(self, tick_ms):
+        self.repository.mkdir()
+        (self.repository / "wdelta.json").write_bytes(self.sealed(
+            format="wdelta-repository", version=1, id="a" * 32, branches="contested", settle_ms=20, tick_ms=tick_ms))
+
+    def add_entry(self, branch, number, before, commit, written_ms):
+        """Writes an entry as a store would have it that took it at this time; returns its id."""
+        write = "%032x" % self.rng.randrange(1, 1 << 128)
+        path = self.repository / "branches" / branch / f"{number:016}-{write}-{before}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.sealed(format="wdelta-entry", version=1, commit=commit, write=write, before=before,
+                                     time="2026-01-01T00:00:00Z"))
+        os.utime(path, ns=(written_ms * 10**6, written_ms * 10**6))
+        if self.rng.random() < 0.3:
+            shutil.copy(path, f"{path}-withdrawn")
+        return write
+
+    def test_contested_entries(self):
+        self.make_contested(self.rng.choice([1, 10]))
+        kept = [self.push({"side.json": b"%d" % step}, "--tag", f"t{step}")[0] for step in range(3)]
+        loose = [self.push({"side.json": b"%d" % step}, "-b", "gone")[0] for step in range(10, 30)]
+        shutil.rmtree(self.repository / "branches/gone")
+        for branch in (f"b{i}" for i in range(5)):
+            written = [(0, "0" * 32)]
+            for _ in range(self.rng.randrange(1, 12)):
+                number, before = self.rng.choice(written)
+                write = self.add_entry(branch, number + 1, before, self.rng.choice(kept + loose),
+                                       1_000_000 + self.rng.randrange(30))
+                written.append((number + 1, write))
+        reader = self.check()
+        names = {name: commits for name, commits in reader.names("branches").items() if commits}
+        done = self.wdelta("branch", self.repository, "--json")
+        self.assertEqual(json.loads(done.stdout), {name: commits[-1] for name, commits in names.items()})
+        self.assertEqual(names["main"], kept)
+        self.assertEqual(reader.names("tags"), {f"t{step}": [commit] for step, commit in enumerate(kept)})
+        forks = reader.forks("branches")
+        self.assertTrue(any(forks.values()))
+        for name in names:
+            done = self.wdelta("log", f"{self.repository}@{name}", "--json")
+            shown = [entry["commit"] for entry in map(json.loads, done.stdout.splitlines())
+                     if entry["names"] == [f"fork of {name}"]]
+            self.assertEqual(set(shown), forks[name], done.stderr)
 
     def test_a_long_line_of_small_commits(self):
         files = {f"side/{i}.json": b"%d" % i for i in range(9)}

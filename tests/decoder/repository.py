@@ -9,6 +9,7 @@ import re
 from collections import namedtuple
 from pathlib import Path
 
+import contested
 from blake3 import blake3
 from delta import Delta, Named, check_content, check_path, check_seal
 from refusal import is_count, require, strict_json
@@ -47,7 +48,12 @@ class Repository:
         self.root = Path(root)
         top = self._sealed("wdelta.json", "wdelta-repository")
         require(re.fullmatch("[0-9a-f]{32}", str(top.get("id"))), "wdelta.json: bad id")
-        require(top.get("branches") == "exclusive", "wdelta.json: branches are moved in a way that is not known")
+        branches = top.get("branches", "exclusive")
+        require(branches in ("exclusive", "contested"), "wdelta.json: branches are moved in a way that is not known")
+        self.tick_ms = top.get("tick_ms") if branches == "contested" else None
+        if branches == "contested":
+            require(all(is_count(top.get(name)) and 1 <= top[name] <= 600000 for name in ("settle_ms", "tick_ms")),
+                    "wdelta.json: bad times")
         self.objects, self.made, self.recipes = {}, {}, {}
 
     def _read(self, key):
@@ -74,17 +80,39 @@ class Repository:
         return sorted(found)
 
     def names(self, kind):
-        """What each of the "branches" or "tags" stands for: the commits of all its entries, oldest first."""
+        """What each of the "branches" or "tags" stands for: the commits of its entries that count, oldest first."""
+        if self.tick_ms is not None:
+            entries = self._contested(kind)
+            return {name: [entry.commit for entry in contested.line(entries[name], self.tick_ms)] for name in entries}
         entries = {}
-        for key in self.keys(kind):
-            name, number = key.removeprefix(kind + "/").rsplit("/", 1)
-            require(is_name(name) and re.fullmatch("[0-9]{16}", number), f"{key}: is no key of an entry")
-            entry = self._sealed(key, "wdelta-entry")
-            require(is_digest(entry.get("commit")) and is_time(entry.get("time")) and
-                    re.fullmatch("[0-9a-f]{32}", str(entry.get("write"))), f"{key}: bad entry")
+        for name, number, entry, key in self._entries(kind):
+            require(re.fullmatch("[0-9]{16}", number), f"{key}: is no key of an entry")
             entries.setdefault(name, []).append(entry["commit"])
             require(int(number) == len(entries[name]), f"{key}: the numbers have a gap before it")
         return entries
+
+    def forks(self, kind):
+        """The commits by name that entries name which neither count nor were withdrawn, and no entry that counts."""
+        named = {commit for each in ("branches", "tags") for commits in self.names(each).values() for commit in commits}
+        return {name: {entry.commit for entry in contested.left(entries, self.tick_ms)} - named
+                for name, entries in self._contested(kind).items()}
+
+    def _contested(self, kind):
+        entries = {}
+        for name, last, entry, key in self._entries(kind):
+            written_ms = (self.root / key).stat().st_mtime_ns // 10**6  # in a directory, the store's time is that of files
+            entries.setdefault(name, []).append(contested.entry_of(last, entry, written_ms))
+        return entries
+
+    def _entries(self, kind):
+        """All entries of branches or tags: name, last part of the key, document, key."""
+        for key in self.keys(kind):
+            name, last = key.removeprefix(kind + "/").rsplit("/", 1)
+            require(is_name(name), f"{key}: is no key of an entry")
+            entry = self._sealed(key, "wdelta-entry")
+            require(is_digest(entry.get("commit")) and is_time(entry.get("time")) and
+                    re.fullmatch("[0-9a-f]{32}", str(entry.get("write"))), f"{key}: bad entry")
+            yield name, last, entry, key
 
     def commits(self):
         return [key.removeprefix("commits/").removesuffix(".json") for key in self.keys("commits")]

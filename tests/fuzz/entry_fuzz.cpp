@@ -40,9 +40,9 @@ class OneKeyStore final : public Store {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size_bytes) {
-  const OneKeyStore store("branches/main/0000000000000001", fuzz::resealed_text(bytes, size_bytes));
+  OneKeyStore store("branches/main/0000000000000001", fuzz::resealed_text(bytes, size_bytes));
   try {
-    const RefState state = read_ref(store, RefKind::branch, "main");
+    const RefState state = Refs(store, {}).read(RefKind::branch, "main");
     if (state.number != 1 || !state.commit) std::abort();
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt && error.fault() != Fault::unsupported) std::abort();

@@ -3,7 +3,9 @@
 
 #include "base/blake3.hpp"
 #include "base/json.hpp"
+#include "repo/ref_entry.hpp"
 #include "store/directory_store.hpp"
+#include "testing/execution.hpp"
 #include "testing/fault.hpp"
 #include "testing/scratch.hpp"
 
@@ -19,6 +21,12 @@ using testing::fault_of;
 namespace {
 
 constexpr RefKind k_kinds[] = {RefKind::branch, RefKind::tag};
+
+RefState read_ref(Store& store, RefKind kind, const std::string& name) { return Refs(store, {}).read(kind, name); }
+std::map<std::string, RefState> list_refs(Store& store, RefKind kind) { return Refs(store, {}).list(kind); }
+void move_ref(Store& store, RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {
+  Refs(store, {}).move(kind, name, before, commit, testing::SilentExecution());
+}
 
 Digest digest(const std::string& text) { return blake3(testing::bytes_of(text)); }
 
@@ -157,13 +165,13 @@ TEST_CASE("an entry with any byte flipped or cut is refused as corrupt by all wh
   move_ref(store, RefKind::branch, "main", {}, digest("x"));
   const std::string entry = key(RefKind::branch, "main", "0000000000000001");
   const std::string text = get_text(store, entry, 10'000).value();
-  REQUIRE(fault_of([&] { check_ref_entry(store, entry); }) == std::nullopt);
+  REQUIRE(fault_of([&] { read_ref_entry(store, entry); }) == std::nullopt);
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::string changed = text;
     changed[at] = static_cast<char>(changed[at] ^ 1 << at % 8);
     for (const std::string& damaged : {changed, text.substr(0, at)}) {
       testing::put_file(scratch / "store" / entry, damaged);
-      REQUIRE(fault_of([&] { check_ref_entry(store, entry); }) == Fault::corrupt);
+      REQUIRE(fault_of([&] { read_ref_entry(store, entry); }) == Fault::corrupt);
       REQUIRE(fault_of([&] { read_ref(store, RefKind::branch, "main"); }) == Fault::corrupt);
       REQUIRE(fault_of([&] { list_refs(store, RefKind::branch); }) == Fault::corrupt);
     }
@@ -176,7 +184,7 @@ TEST_CASE("sealed entries of another form are refused") {
   const std::string entry = key(RefKind::tag, "v1", "0000000000000001");
   const auto with = [&](const Json& json) {
     store.put(entry, seal(json));
-    return fault_of([&] { check_ref_entry(store, entry); });
+    return fault_of([&] { read_ref_entry(store, entry); });
   };
   const std::string id = digest("x").hex();
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}, {"write", "w"}}) == std::nullopt);

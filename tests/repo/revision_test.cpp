@@ -27,7 +27,7 @@ class History {
       manifest.ancestors = ancestors_of_child(ids_.back(), repository_.commit(ids_.back()).manifest);
     }
     const Digest id = put(manifest);
-    move_ref(repository_.store(), RefKind::branch, "main", read_ref(repository_.store(), RefKind::branch, "main"), id);
+    move(RefKind::branch, "main", repository_.refs().read(RefKind::branch, "main"), id);
     ids_.push_back(id);
     return id;
   }
@@ -38,10 +38,14 @@ class History {
     repository_.store().put(commit_key(id), text);
     return id;
   }
-  void tag(const std::string& name, const Digest& id) { move_ref(repository_.store(), RefKind::tag, name, {}, id); }
+  void tag(const std::string& name, const Digest& id) { move(RefKind::tag, name, {}, id); }
   const std::vector<Digest>& ids() const { return ids_; }
 
  private:
+  void move(RefKind kind, const std::string& name, const RefState& before, const Digest& id) {
+    repository_.refs().move(kind, name, before, id, SilentExecution());
+  }
+
   Repository repository_;
   std::vector<Digest> ids_;
 };
@@ -203,7 +207,7 @@ TEST_CASE("a repository is opened where there is one, made where nothing is, and
     REQUIRE(fault_of([&] { Repository::open(scratch / "r"); }) == Fault::corrupt);
     REQUIRE(fault_of([&] { Repository::open_or_create(scratch / "r"); }) == Fault::corrupt);
   }
-  for (const auto& [branches, version] : {std::pair("contested", 1), {"exclusive", 2}}) {
+  for (const auto& [branches, version] : {std::pair("otherwise", 1), {"exclusive", 2}}) {
     put_file(scratch / "r/wdelta.json",
              seal({{"format", "wdelta-repository"}, {"version", version}, {"id", id}, {"branches", branches}}));
     CHECK(fault_of([&] { Repository::open(scratch / "r"); }) == Fault::unsupported);

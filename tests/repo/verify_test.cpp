@@ -29,7 +29,7 @@ void fill(const World& world, AnchorChoice last) {
   world.push_step(1);
   world.push_step(2, last);
   Repository repository = world.repository();
-  move_ref(repository.store(), RefKind::tag, "v1", {}, repository.resolve("main~1"));
+  repository.refs().move(RefKind::tag, "v1", {}, repository.resolve("main~1"), SilentExecution());
 }
 
 VerifyReport check_directory(const World& world, const fs::path& directory) {

@@ -40,7 +40,8 @@ struct MemoryTraits {
   std::function<Reply(const std::string& key)> reply = [](const std::string&) { return Reply::arrives; };
   /// Called before each request is carried out, and once more before its reply arrives.
   std::function<void()> travel = [] {};
-  bool tells_time = false;  ///< in its listings
+  bool tells_time = false;          ///< in its listings
+  bool ignores_conditions = false;  ///< create() overwrites, without contest() saying so
 };
 
 /// What the clients of one store in memory share.
@@ -101,12 +102,14 @@ class MemoryStore final : public Store {
     const Request request(*this, key);
     const Reply reply = bucket_->traits_.reply(key);
     if (reply == Reply::refused) throw Error(Fault::network, key, "the connection was reset");
-    const bool taken = !bucket_->traits_.contest && bucket_->objects_.contains(key);
+    const bool is_exclusive = !bucket_->traits_.contest && !bucket_->traits_.ignores_conditions;
+    const bool taken = is_exclusive && bucket_->objects_.contains(key);
     if (!taken) bucket_->write(key, bytes);
     if (reply == Reply::lost) throw Error(Fault::network, key, "the connection was reset");
     return !taken && reply != Reply::repeated;
   }
   std::optional<Contest> contest() const override { return bucket_->traits_.contest; }
+  bool has_exclusive_create() override { return !bucket_->traits_.contest && !bucket_->traits_.ignores_conditions; }
 
   std::vector<Listed> list(const std::string& prefix) const override { return list_with_time(prefix).keys; }
   TimedListing list_with_time(const std::string& prefix) const override {

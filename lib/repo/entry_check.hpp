@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "repo/refs.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace wdelta {
+
+/// Checks the entries of branches or tags one after the other, in the order of their keys.
+class EntryCheck {
+ public:
+  explicit EntryCheck(const Refs& refs) : refs_(&refs) {}
+
+  /// Throws corrupt when the entry is damaged, or the one before it is not there.
+  void check(const std::string& key);
+
+ private:
+  void check_numbered(const std::string& folder, const std::string& last_part, const std::string& key);
+  void check_contested(const std::string& folder, const std::string& last_part, const std::string& key);
+
+  const Refs* refs_;
+  std::map<std::string, std::uint64_t> last_number_;                   // by everything before the number
+  std::map<std::string, std::pair<std::uint64_t, std::string>> seen_;  // number and folder by write id
+};
+
+}  // namespace wdelta
