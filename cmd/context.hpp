@@ -66,6 +66,7 @@ void add_show(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_squash(CLI::App& app, Context& context);
 void add_gc(CLI::App& app, Context& context);
+void add_stats(CLI::App& app, Context& context);
 void add_branch(CLI::App& app, Context& context);
 void add_tag(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);

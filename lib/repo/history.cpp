@@ -46,7 +46,7 @@ History History::read(const Repository& repository, const Execution& execution) 
     const Manifest manifest = repository.commit(*id).manifest;
     commit.parent = manifest.parent;
     for (const ManifestFile& file : manifest.files) {
-      if (!file.content) commit.files.push_back(file.identity);
+      (file.content ? commit.inlined : commit.files).push_back(file.identity);
     }
     commit.books = repository.read_books(*id);
   }

@@ -15,7 +15,8 @@ namespace wdelta {
 struct HistoryCommit {
   std::optional<Digest> parent;
   std::size_t child_count = 0;
-  std::vector<FileIdentity> files;  ///< those whose bytes are not in the manifest
+  std::vector<FileIdentity> files;    ///< those whose bytes are not in the manifest
+  std::vector<FileIdentity> inlined;  ///< those whose bytes are
   std::vector<StoredBook> books;
 
   bool is_squashed() const;

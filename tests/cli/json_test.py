@@ -40,6 +40,7 @@ RUNS = [
     ("squash", 0, "squash repo step:1..main --dry-run"),
     ("squash", 0, "squash repo ..main --anchor"),
     ("gc", 0, "gc repo --grace 0"),
+    ("stats", 0, "stats repo"),
     ("help", 0, "help"),
     ("help", 0, "help push"),
     ("help exit-codes", 0, "help exit-codes"),

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/stats.hpp"
+
+#include "repo/history.hpp"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace wdelta {
+
+namespace {
+
+// Sizes of what the recipes of all books take of objects that are there, each stretch once: books repeat recipes.
+void add_recipes(RepositoryStats& stats, const History& history, const std::set<std::string>& objects) {
+  std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> seen;
+  for (const auto& [id, commit] : history.commits()) {
+    for (const StoredBook& stored : commit.books) {
+      for (const Recipe& recipe : stored.book.recipes) {
+        const ObjectRange& bytes = recipe.bytes;
+        if (!objects.contains(bytes.object) || !seen.emplace(bytes.object, bytes.offset, bytes.length).second) continue;
+        (recipe.base.empty() ? stats.whole_bytes : stats.delta_bytes) += bytes.length;
+      }
+    }
+  }
+}
+
+void add_files(RepositoryStats& stats, const History& history) {
+  std::map<Digest, std::uint64_t> distinct;
+  const auto add = [&](const std::vector<FileIdentity>& files) {
+    for (const FileIdentity& file : files) {
+      ++stats.file_count;
+      stats.checkpoint_bytes += file.size_bytes;
+      distinct[file.digest] = file.size_bytes;
+    }
+  };
+  for (const auto& [id, commit] : history.commits()) {
+    if (history.is_given_up(id)) continue;
+    add(commit.files);
+    add(commit.inlined);
+  }
+  stats.distinct_file_count = distinct.size();
+  for (const auto& [digest, size_bytes] : distinct) stats.distinct_bytes += size_bytes;
+}
+
+}  // namespace
+
+RepositoryStats read_stats(const Repository& repository, const Execution& execution) {
+  execution.progress->begin("reading the history", 0);
+  RepositoryStats stats;
+  const History history = History::read(repository, execution);
+  stats.commit_count = history.commits().size();
+  for (const auto& [id, commit] : history.commits()) stats.given_up_count += history.is_given_up(id) ? 1 : 0;
+  stats.branch_count = repository.refs().list(RefKind::branch).size();
+  stats.tag_count = repository.refs().list(RefKind::tag).size();
+  add_files(stats, history);
+  std::set<std::string> objects;
+  for (const Store::Listed& listed : repository.store().list("")) {
+    stats.stored_bytes += listed.size_bytes;
+    if (!listed.key.starts_with("objects/")) continue;
+    ++stats.object_count;
+    stats.object_bytes += listed.size_bytes;
+    objects.insert(std::filesystem::path(listed.key).filename().string());
+  }
+  add_recipes(stats, history, objects);
+  return stats;
+}
+
+}  // namespace wdelta
