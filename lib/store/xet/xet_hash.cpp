@@ -52,8 +52,8 @@ void XetTree::add(const XetHash& hash, std::uint64_t size_bytes) { add(0, {hash,
 void XetTree::add(std::size_t level, const Node& node) {
   if (level == levels_.size()) levels_.emplace_back();
   levels_[level].push_back(node);
-  // One more than a group can hold: then the group ends where it would with any number of nodes to come.
-  if (levels_[level].size() <= k_longest_group) return;
+  // As many as a group can hold: then it ends where it would with any number of nodes to come.
+  if (levels_[level].size() < k_longest_group) return;
   const std::size_t size = group_size(levels_[level]);
   const Node parent = joined(std::span(levels_[level]).first(size));
   levels_[level].erase(levels_[level].begin(), levels_[level].begin() + static_cast<std::ptrdiff_t>(size));
