@@ -23,6 +23,7 @@ import xet
 from http_server import Faults, Log, Reply, Server
 from hub_buckets import LARGEST_PAGE, MOST_PATHS, Buckets, Model, why_no_name
 from hub_content import Content, parse_range
+from hub_grants import Grants
 
 WRITE_TOKEN, READ_TOKEN, STRANGER_TOKEN, FULL_TOKEN = "hf_tester", "hf_reader", "hf_stranger", "hf_full"
 
@@ -34,6 +35,7 @@ SETTINGS = {
     "listing_delay_s": 0,  # a listing shows what there was so long ago
     "paths_delay_s": 0,  # and so does paths-info
     "page": 1000,  # entries on a page of a listing, when the client asks for none
+    "grants": True,  # xorbs may go straight to the CDN
     "shard_versions": [1, 2],
     "reconstruction_versions": [1, 2],
     "xorbs_are_known": False,  # every xorb is said to have been there
@@ -57,6 +59,7 @@ class Hub:
         self.settings = {**SETTINGS, **settings}
         self.log, self.faults = Log(), Faults()
         self.content = Content(self.settings)
+        self.grants = Grants(self.content)
         self.buckets = Buckets(self.content, self.settings)
         self.users = {WRITE_TOKEN: ("tester", True), READ_TOKEN: ("tester", False), STRANGER_TOKEN: ("stranger", True),
                       FULL_TOKEN: ("full", True)}
@@ -391,6 +394,14 @@ class Hub:
                 return Reply(200, {"was_inserted": self.content.add_xorb(raw, request.body)})
             known = self.content.xorbs.get(raw)
             return Reply(200, b"", {"Content-Length": str(len(known.body))}) if known else refused(404, "Not Found")
+        if self.settings["grants"] and segments[:3] == ["v1", "xorb-grants", "default"] and len(segments) == 4:
+            self.require(may_write)
+            given = self.grants.give(xet.raw_of(segments[3]), json.loads(request.body), self.cdn.url)
+            return Reply(201, given) if given else Reply(200, {})
+        if segments[:3] == ["v1", "xorb-commits", "default"] and segments[4:5] == ["grant"] and len(segments) == 6:
+            self.require(may_write)
+            is_there = self.grants.commit(xet.raw_of(segments[3]), segments[5])
+            return Reply(200, {}) if is_there else refused(404, "No data was uploaded for this grant")
         if segments[1:] == ["shards"] and method == "POST" and version in self.settings["shard_versions"]:
             self.require(may_write)
             return self.add_shard(request.body, version)
@@ -445,6 +456,12 @@ class Hub:
         if "Authorization" in request.headers:
             self.log.violation(f"{request.path}: a token went to the CDN")
             return refused(400, "Only one auth mechanism allowed")
+        if request.command == "PUT" and request.segments[0] == "upload" and len(request.segments) == 2:
+            try:
+                return Reply(self.grants.upload(request.segments[1], request.body, request.headers["x-upload-secret"]))
+            except xet.Refused as error:
+                self.log.violation(f"{request.path}: {error}")
+                return refused(400, str(error))
         granted = None
         if len(request.segments) == 2:
             granted = self.content.granted(*request.segments, request.query.get("signature"))

@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import hub_grants
 import xet
 from hub_emulator import FULL_TOKEN, READ_TOKEN, STRANGER_TOKEN, WRITE_TOKEN, Hub
 
@@ -275,6 +276,30 @@ class Uploads(Case):
         self.assertEqual(json.loads(self.cas("POST", "/v1/shards", upload.shard())[2]), {"result": 0})
         status, headers, _ = self.cas("HEAD", f"/v1/files/{upload.hashes[0]}")
         self.assertEqual((status, headers["Content-Length"]), (200, "7"))
+
+    def test_grants(self):
+        self.assertEqual(hub_grants.crc64(b"123456789"), 0xAE8B14860A799888)
+        upload = Upload(b"content")
+        token = self.cas_token()
+        name = xet.text_of(upload.xorb)
+        asked = {"length": len(upload.body),
+                 "checksum": {"algo": "crc64nvme", "value": str(hub_grants.crc64(upload.body))}}
+        status, _, body = self.cas("POST", f"/v1/xorb-grants/default/{name}", asked, token)
+        grant = json.loads(body)
+        self.assertEqual((status, grant["method"]), (201, "PUT"))
+        commit = f"/v1/xorb-commits/default/{name}/grant/{grant['id']}"
+        self.assertEqual(self.cas("POST", commit, token=token)[0], 404)
+        self.assertEqual(request("PUT", grant["url"], upload.body)[0], 403)
+        self.assertEqual(request("PUT", grant["url"], upload.body[:-1] + b"!", headers=grant["headers"])[0], 400)
+        self.assertEqual(request("PUT", grant["url"], upload.body, WRITE_TOKEN, grant["headers"])[0], 400)
+        self.assertEqual(request("PUT", grant["url"], upload.body, headers=grant["headers"])[0], 200)
+        self.assertEqual(request("PUT", grant["url"], upload.body, headers=grant["headers"])[0], 412)
+        self.assertEqual(self.cas("HEAD", f"/v1/xorbs/default/{name}", token=token)[0], 404)
+        self.assertEqual(self.cas("POST", commit, token=token)[0], 200)
+        self.assertEqual(self.cas("HEAD", f"/v1/xorbs/default/{name}", token=token)[0], 200)
+        self.assertEqual(self.cas("POST", f"/v1/xorb-grants/default/{name}", asked, token)[0], 200)
+        self.hub.settings["grants"] = False
+        self.assertEqual(self.cas("POST", f"/v1/xorb-grants/default/{name}", asked, token)[0], 404)
 
     def test_order_is_kept(self):
         upload = Upload(b"content")
