@@ -11,12 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import testing
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "services"))
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("services", "decoder")]
+from blake3 import blake3  # noqa: E402
 from client_environment import Unreachable, client_environment  # noqa: E402
+from hub_buckets import Entry  # noqa: E402
 from hub_emulator import FULL_TOKEN, READ_TOKEN, STRANGER_TOKEN, WRITE_TOKEN, Hub  # noqa: E402
 
 REPO = "hf://buckets/tester/run"
@@ -48,6 +51,17 @@ class HubCase(testing.Case):
         for token in (WRITE_TOKEN, READ_TOKEN, STRANGER_TOKEN, FULL_TOKEN):
             self.assertNotIn(token, done.out + done.err, "a token was shown")
         return done
+
+    def make_repository(self, settle_ms=30):
+        """A repository in a bucket that settles sooner than the Hub's, so that pushes need not wait for seconds."""
+        head = json.dumps({"format": "wdelta-repository", "version": 1, "id": "5" * 32, "branches": "contested",
+                           "settle_ms": settle_ms, "tick_ms": 1000}, separators=(",", ":"))[:-1] + ',"digest":"'
+        digest = blake3((head + "0" * 64 + '"}\n').encode())
+        document = (head + digest + '"}\n').encode()
+        self.hub.buckets.create("tester/run", False)
+        now = time.time()
+        self.hub.buckets.buckets["tester/run"].set("wdelta.json", Entry(self.hub.store(document), len(document), now, now),
+                                                   now)
 
     def make_steps(self, count=3, elements=60000):
         tensors, self.steps = self.some_weights(2, elements), []
@@ -104,6 +118,7 @@ class HubTest(HubCase):
         self.assert_holds("main", self.steps[0])
 
     def test_a_push_makes_few_requests(self):
+        self.make_repository()
         self.make_steps(3)
         for i in range(40):
             self.write(f"step-2/many/{i}", os.urandom(70000))
@@ -136,6 +151,7 @@ class HubTest(HubCase):
         self.assert_holds("main", step)
 
     def test_no_token_leaves_the_hub(self):
+        self.make_repository()
         self.make_steps(2, 900000)
         for step in self.steps:
             self.push(step, "--create")
@@ -151,6 +167,7 @@ class HubTest(HubCase):
     MAY_END = ("batch",)
 
     def test_whatever_goes_wrong_once_is_gone_over_again(self):
+        self.make_repository()
         self.make_steps(2)
         self.push(self.steps[0], "--create")
         for name, fault in self.FAULTS:
@@ -170,7 +187,38 @@ class HubTest(HubCase):
         self.hub.faults.clear()
         self.run_ok("verify", REPO, "--deep")
 
+    def test_hosts_that_race(self):
+        """Listings lag behind for less than the settle time."""
+        self.make_repository(settle_ms=600)
+        self.hub.settings.update(listing_delay_s=0.3, paths_delay_s=0.0)
+        self.make_steps(4, 4000)
+        first = self.push(self.steps[0])
+        reported, conflicts = [], []
+
+        def train(host):
+            for i in range(3):
+                while True:
+                    done = self.run_any("push", self.steps[(host + i) % 4], REPO, "--step", 1 + 3 * host + i,
+                                        env={"WDELTA_STATE_DIR": str(self.scratch / f"state-{host}")})
+                    if done.code == 0:
+                        reported.append(done.out.strip())
+                        break
+                    self.assertEqual(done.code, 7, self.told(done))
+                    self.assert_one_line_error(done)
+                    conflicts.append(host)
+
+        with ThreadPoolExecutor(4) as threads:
+            for each in [threads.submit(train, host) for host in range(4)]:
+                each.result()
+        time.sleep(0.6)
+        log = [json.loads(line)["commit"] for line in self.run_ok("log", REPO, "--json").splitlines()]
+        self.assertEqual(len(reported), 12)
+        self.assertLessEqual({first, *reported}, set(log))
+        self.assertTrue(conflicts)
+        self.run_ok("verify", REPO, "--deep")
+
     def test_lines_that_a_batch_leaves_out(self):
+        self.make_repository()
         self.make_steps(2)
         self.push(self.steps[0], "--create")
         self.hub.settings["failing_operations"] = [0]
@@ -178,6 +226,7 @@ class HubTest(HubCase):
         self.assert_holds("main", self.steps[1])
 
     def test_a_token_for_the_content_store_that_expires(self):
+        self.make_repository()
         self.make_steps(2)
         self.hub.settings["token_s"] = 62
         self.push(self.steps[0], "--create")
@@ -186,6 +235,7 @@ class HubTest(HubCase):
         self.assert_holds("main", self.steps[1])
 
     def test_damaged_bytes_are_never_believed(self):
+        self.make_repository()
         self.make_steps(1)
         self.push(self.steps[0], "--create")
         self.hub.faults.add(match="", kind="damage", bytes=100, times=0)
@@ -195,6 +245,7 @@ class HubTest(HubCase):
         self.assertFalse((self.scratch / "out" / "model.safetensors").exists())
 
     def test_an_older_content_store(self):
+        self.make_repository()
         self.hub.settings["shard_versions"] = [1]
         step = self.make_steps(1)[0]
         self.push(step, "--create")
@@ -205,6 +256,7 @@ class LargeTest(HubCase):
     settings = {"verify": False, "verify_cuts": False}
 
     def test_objects_of_many_parts(self):
+        self.make_repository()
         steps = self.make_run("run", "--size", "80M", "--single", "--steps", 2)
         for step in steps:
             self.push(step, "--create", "--anchor", "now")
@@ -215,6 +267,7 @@ class LargeTest(HubCase):
         self.assert_holds("main", steps[1])
 
     def test_a_pull_that_was_killed_goes_on_where_it_stood(self):
+        self.make_repository()
         step, = self.make_run("run", "--size", "40M", "--single", "--steps", 1)
         self.push(step, "--create")
         fault = self.hub.faults.add(match=".", kind="slow", seconds=0, pause_s=0.02, times=0, skip=20)
@@ -256,6 +309,7 @@ class ClientsTest(HubCase):
         return done.stdout
 
     def test_they_read_what_wdelta_pushed(self):
+        self.make_repository()
         self.make_steps(2)
         for step in self.steps:
             self.push(step, "--create", "--anchor", "now")
