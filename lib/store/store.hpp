@@ -23,6 +23,10 @@ struct Contest {
   std::chrono::milliseconds tick{1};   ///< how coarse the store is with times, through whichever of its doors
 };
 
+/// That of buckets of the Hugging Face Hub, the same through its own API and through its gateway for S3, which tells
+/// times to the second. Nothing says how long the Hub takes to show a file to everybody.
+inline constexpr Contest k_hub_contest{std::chrono::seconds(3), std::chrono::seconds(1)};
+
 /// Holds bytes by key. A key is a place as base/path.hpp has it, "objects/ab/abcd…". One object of this class may be
 /// used by several threads.
 ///

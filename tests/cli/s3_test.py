@@ -209,6 +209,16 @@ class LargeObjects(S3Case):
         self.run_ok("pull", REPO, self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", checkpoint)
 
+    def test_an_address_that_is_not_good_any_more_is_asked_for_again(self):
+        self.serve()
+        checkpoint = self.large_checkpoint(20)
+        self.run_ok("push", checkpoint, REPO)
+        self.s3.faults = [Fault("expired", 2, r"^GET .*/objects/"), Fault("elsewhere", 100, r"^GET .*/objects/")]
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", checkpoint)
+        self.s3.faults = [Fault("expired", 3, r"^GET .*/objects/")]
+        self.run_fails(8, "pull", REPO, self.scratch / "other", says="access was denied")
+
     def test_gc_gives_up_uploads_that_were_left(self):
         self.serve()
         self.push_all(self.some_history(1))

@@ -55,7 +55,8 @@ class Fault:
     truncate      sends half of the body, then ends in good order
     slow          sends the body in small pieces with pauses
     lost          does what was asked for, and closes the connection instead of answering
-    elsewhere     sends a reader on to another port, as the Hub's gateway does
+    elsewhere     sends a reader on to another address, as the Hub's gateway does
+    expired       does so with an address that is not good any more
     """
 
     def __init__(self, kind, count=1, matches="", headers=None):
@@ -239,9 +240,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         found = bucket.get(key)
         if found is None:
             raise Refusal(404, "NoSuchKey", "there is no such key")
-        if self.fault and self.fault.kind == "elsewhere":
+        if self.fault and self.fault.kind in ("elsewhere", "expired"):
             ticket = uuid.uuid4().hex
-            self.s3.tickets[ticket] = found
+            self.s3.tickets[ticket] = found if self.fault.kind == "elsewhere" else None
             return self.reply(302, b"", Location=f"{self.s3.url}/cdn?ticket={ticket}")
         self.send_object(found)
 
@@ -249,6 +250,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name in ("Authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"):
             if self.headers.get(name):
                 self.violate(f"{name} was sent along to another host")
+        if self.s3.tickets[ticket] is None:
+            raise Refusal(403, "AccessDenied", "this address is not good any more")
         self.send_object(self.s3.tickets[ticket])
 
     def send_object(self, found):

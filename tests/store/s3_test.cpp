@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/s3_answers.hpp"
+#include "store/s3/s3_connection.hpp"
 #include "store/s3/sigv4.hpp"
 #include "store/s3/xml.hpp"
 #include "testing/fault.hpp"
@@ -77,6 +78,40 @@ TEST_CASE("without a key nothing is signed, and what is signed goes to no other 
   sign(request, example_access(), sha256_hex(""), {k_may_2013});
   CHECK(request.headers.empty());
   CHECK(request.secret_headers.size() == 3);
+}
+
+TEST_CASE("a bucket's URL is by host at AWS where it can be, and by path elsewhere unless asked for") {
+  const auto url = [](const std::string& bucket, const std::string& endpoint, S3Addressing addressing) {
+    Access access;
+    access.s3.endpoint = endpoint;
+    access.s3.region = "eu-west-3";
+    access.s3.addressing = addressing;
+    return S3Connection(bucket, access, {}).base_url();
+  };
+  const std::string own = "http://127.0.0.1:9000";
+  CHECK(url("me", "", S3Addressing::automatic) == "https://s3.eu-west-3.amazonaws.com/me");
+  CHECK(url("models", "", S3Addressing::automatic) == "https://models.s3.eu-west-3.amazonaws.com");
+  CHECK(url("my.models", "", S3Addressing::automatic) == "https://s3.eu-west-3.amazonaws.com/my.models");
+  CHECK(url("models", "", S3Addressing::path) == "https://s3.eu-west-3.amazonaws.com/models");
+  CHECK(url("models", own, S3Addressing::automatic) == own + "/models");
+  CHECK(url("models", own, S3Addressing::virtual_host) == "http://models.127.0.0.1:9000");
+  CHECK(url("run", "https://s3.hf.co/me", S3Addressing::automatic) == "https://s3.hf.co/me/run");
+  for (const char* bad : {"", ".", "..", "-a", "a b", "a/b", "a..b", "a?b"}) {
+    CAPTURE(bad);
+    CHECK(fault_of([&] { url(bad, own, S3Addressing::automatic); }) == Fault::usage);
+  }
+}
+
+TEST_CASE("only the Hub's own gateway has contested entries") {
+  const auto is_gateway = [](const std::string& endpoint) {
+    Access access;
+    access.s3.endpoint = endpoint;
+    return S3Connection("run", access, {}).is_hub_gateway();
+  };
+  CHECK(is_gateway("https://s3.hf.co/me"));
+  CHECK(is_gateway("https://s3.hf.co"));
+  CHECK_FALSE(is_gateway("https://s3.hf.company"));
+  CHECK_FALSE(is_gateway(""));
 }
 
 TEST_CASE("hashes of bodies are those of their range") {

@@ -101,8 +101,11 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat) {
 
 S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std::function<void(S3Request&)>& change) {
   constexpr int k_most_redirects = 5;
+  constexpr int k_most_refusals = 3;
   S3Response result;
-  for (bool is_corrected = false;;) {
+  bool is_corrected = false;
+  for (int refusals = 0;;) {
+    result.is_elsewhere = false;
     // Where a read is sent on to, the signature does not go along.
     HttpRequest sent;
     int redirects = 0;
@@ -127,6 +130,8 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std
       elsewhere = redirected(sent, result.http);
       result.is_elsewhere = true;
     }
+    // Where we are sent on to is good for a while only: ask the store again.
+    if (result.is_elsewhere && result.http.status == 403 && ++refusals < k_most_refusals) continue;
     result.error = result.http.is_success() ? S3Error{} : parse_s3_error(result.http.text);
     if (result.http.status != 403 || result.error.code != "RequestTimeTooSkewed" || is_corrected) return result;
     is_corrected = true;
@@ -177,6 +182,8 @@ Error S3Connection::error_of(const S3Response& response, const std::string& obje
                 "make room there, or have the quota raised; what was pushed so far is not lost");
   if (code == "EntityTooLarge" || status == 413)
     return with(Fault::unsupported, fmt::format("the store does not take objects of this size ({})", told), "");
+  if (status == 404 && response.is_elsewhere)
+    return with(Fault::network, fmt::format("is not where the store says it is ({})", told), "try again later");
   if (status == 404) return with(Fault::not_found, fmt::format("is not there ({})", told), "");
   if (status == 501 || code == "NotImplemented")
     return with(Fault::unsupported, fmt::format("the store cannot do that ({})", told), "");

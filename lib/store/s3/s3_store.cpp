@@ -8,6 +8,7 @@
 #include "store/s3/s3_upload.hpp"
 
 #include <algorithm>
+#include <curl/curl.h>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -182,7 +183,7 @@ bool S3Store::create(const std::string& key, std::string_view bytes) {
 // What the Hub's gateway promises to its own clients it cannot promise to those of the Hub's native API.
 std::optional<Contest> S3Store::contest() const {
   if (!connection_->is_hub_gateway()) return std::nullopt;
-  return Contest{std::chrono::seconds(5), std::chrono::seconds(1)};
+  return k_hub_contest;
 }
 
 bool S3Store::has_exclusive_create() {
@@ -202,32 +203,38 @@ bool S3Store::has_exclusive_create() {
   throw connection_->error_of(second, object_of(key));
 }
 
-std::vector<S3Object> S3Store::list_objects(const std::string& full_prefix) const {
-  std::vector<S3Object> objects;
+S3Store::Objects S3Store::list_objects(const std::string& full_prefix) const {
+  Objects found;
   S3Request request;
   for (std::string next;;) {
     request.query = {{"list-type", "2"}, {"prefix", full_prefix}};
     if (!next.empty()) request.query.push_back({"continuation-token", next});
     const S3Response response = connection_->send(request);
     if (!response.http.is_success()) throw connection_->error_of(response, place_.location);
+    // The first page's: what was written later may be missing from it.
+    const std::time_t date = curl_getdate(response.http.header_or_empty("date").c_str(), nullptr);
+    if (next.empty() && date >= 0) found.now_ms = std::int64_t{date} * 1000;
     S3List page = parse_s3_list(response.http.text, place_.location);
-    std::ranges::move(page.objects, std::back_inserter(objects));
-    if (page.next.empty()) return objects;
+    std::ranges::move(page.objects, std::back_inserter(found.objects));
+    if (page.next.empty()) return found;
     if (page.next == next) throw Error(Fault::network, place_.location, "the store lists the same page again");
     next = std::move(page.next);
   }
 }
 
-std::vector<Store::Listed> S3Store::list(const std::string& prefix) const {
+std::vector<Store::Listed> S3Store::list(const std::string& prefix) const { return list_with_time(prefix).keys; }
+
+Store::TimedListing S3Store::list_with_time(const std::string& prefix) const {
   if (!prefix.empty()) require_place(prefix.substr(0, prefix.size() - 1), place_.location);
-  std::vector<Listed> listed;
-  for (const S3Object& object : list_objects(place_.prefix + prefix)) {
+  const Objects found = list_objects(place_.prefix + prefix);
+  TimedListing listed{{}, found.now_ms};
+  for (const S3Object& object : found.objects) {
     // What other programs keep in the bucket may have names that are no keys.
     const std::string key = object.key.substr(std::min(place_.prefix.size(), object.key.size()));
     if (!object.key.starts_with(place_.prefix + prefix) || why_not_a_place(key) != nullptr) continue;
-    listed.push_back({key, object.size_bytes, object.written_ms});
+    listed.keys.push_back({key, object.size_bytes, object.written_ms});
   }
-  std::ranges::sort(listed, {}, &Listed::key);
+  std::ranges::sort(listed.keys, {}, &Listed::key);
   return listed;
 }
 
@@ -243,7 +250,7 @@ void S3Store::remove(const std::string& key) {
 
 bool S3Store::remove_older(const std::string& key, std::int64_t time_s) {
   const std::string full = full_key(key);
-  for (const S3Object& object : list_objects(full)) {
+  for (const S3Object& object : list_objects(full).objects) {
     if (object.key != full) continue;
     if (object.written_ms >= time_s * 1000) return false;
     // Stores that know the condition remove only what was looked at; for others there is a moment between the two,

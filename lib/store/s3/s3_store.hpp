@@ -36,6 +36,7 @@ class S3Store final : public Store {
   bool has_exclusive_create() override;
   std::optional<Contest> contest() const override;
   std::vector<Listed> list(const std::string& prefix) const override;
+  TimedListing list_with_time(const std::string& prefix) const override;
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
   void remove_leftovers(std::int64_t time_s) override;
@@ -44,7 +45,11 @@ class S3Store final : public Store {
   std::string full_key(const std::string& key) const;
   std::string object_of(const std::string& key) const { return place_.location + "/" + key; }
   std::shared_ptr<const ByteReader> open(const std::string& key) const;
-  std::vector<S3Object> list_objects(const std::string& full_prefix) const;
+  struct Objects {
+    std::vector<S3Object> objects;
+    std::optional<std::int64_t> now_ms;
+  };
+  Objects list_objects(const std::string& full_prefix) const;
   void forget(const std::string& key);
 
   Place place_;
