@@ -31,7 +31,7 @@ int run_apply(const ApplyOptions& options, Context& context) {
   const Checkpoint base = open_checkpoint(options.base, context);
   const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());
   apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     context.print({{"output", options.output}, {"deltas", options.deltas.size()}});
   } else if (!context.quiet) {

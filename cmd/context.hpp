@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "engine/engine.hpp"
 #include "repo/repository.hpp"
+#include "terminal_progress.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -34,7 +35,7 @@ struct Context {
 
   // Made once the command line is read.
   std::string command;
-  std::unique_ptr<Progress> progress;
+  std::unique_ptr<TerminalProgress> progress;  // a store may fetch ahead, and report, as long as its repository is open
   std::stop_source stop;
   /// What the command does; returns the exit status.
   std::function<int()> run;

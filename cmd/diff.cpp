@@ -159,7 +159,7 @@ int run_diff(const DiffOptions& options, Context& context) {
   const auto output = options.output.empty() ? std::nullopt : std::optional<std::filesystem::path>(options.output);
   const CheckpointChange change =
       diff_checkpoints(base, next, output, choice_named(options.encoding), context.engine(), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   const Totals totals = total_of(change);
   if (context.json) {
     Json json = {{"base", base.name()},         {"next", next.name()},       {"differs", change.any()},

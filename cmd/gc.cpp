@@ -40,7 +40,7 @@ int run_gc(const GcArguments& arguments, Context& context) {
   Repository repository = open_repository(arguments.repository, context);
   const GcReport report =
       collect_garbage(repository, grace, arguments.dry_run ? GcMode::dry_run : GcMode::carry_out, context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     Json given_up = Json::array();
     for (const Digest& id : report.given_up) given_up.push_back(id.hex());

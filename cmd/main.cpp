@@ -183,7 +183,7 @@ int run(int argc, char** argv) {
     }
     return context.run();
   } catch (const Error& error) {
-    context.progress.reset();
+    context.progress->wipe();
     return print_error(context, error);
   } catch (const std::bad_alloc&) {
     return print_error(context, Error(Fault::local, "memory", "out of memory"));
@@ -191,7 +191,7 @@ int run(int argc, char** argv) {
     return print_error(context, system_error(error.code().value(), error.path1().string(), "file system"));
   } catch (const std::system_error& error) {
     // fmt's word for a stdout that does not take what is printed. A reader that has enough is told nothing.
-    context.progress.reset();
+    context.progress->wipe();
     std::clearerr(stdout);
     if (error.code() == std::errc::broken_pipe) return exit_code_of(Fault::local);
     return print_error(context, system_error(error.code().value(), "stdout", "write"));

@@ -31,7 +31,7 @@ int run_pull(const PullArguments& arguments, Context& context) {
   const PullReport report = pull_as_asked(*opened.repository, opened.commit, arguments.directory,
                                           arguments.force ? LocalChanges::discard : LocalChanges::refuse,
                                           context.engine(), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     context.print({{"commit", opened.commit.id.hex()},
                    {"directory", arguments.directory},

@@ -146,7 +146,7 @@ int run_push(const PushArguments& arguments, Context& context) {
   if (arguments.is_private) access.creation = BucketCreation::private_to_owner;
   Repository repository = Repository::open_or_create(arguments.repository, access, context.execution());
   const PushReport report = push(repository, checkpoint, draft, options, context.engine(), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     context.print(to_json(report));
   } else {

@@ -47,7 +47,7 @@ int run_squash(const SquashArguments& arguments, Context& context) {
   const SquashReport report =
       squash(repository, range.from, range.to, arguments.anchor ? SquashInto::anchor : SquashInto::delta,
              arguments.dry_run ? SquashMode::dry_run : SquashMode::carry_out, context.engine(), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     context.print(
         {{"kept", ids(report.kept)}, {"squashed", ids(report.squashed)}, {"stored_bytes", report.stored_bytes}});

@@ -48,7 +48,7 @@ void print(const RepositoryStats& stats) {
 
 int run_stats(const std::string& location, Context& context) {
   const RepositoryStats stats = read_stats(open_repository(location, context), context.execution());
-  context.progress.reset();
+  context.progress->wipe();
   if (context.json) {
     context.print(to_json(stats));
   } else {

@@ -72,7 +72,7 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
 
 int run_verify(const VerifyArguments& arguments, Context& context) {
   const Outcome outcome = verify(arguments, context);
-  context.progress.reset();
+  context.progress->wipe();
   const VerifyReport& report = outcome.report;
   if (context.json) {
     Json findings = Json::array();

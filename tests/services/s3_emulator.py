@@ -54,6 +54,7 @@ class Fault:
     reset         closes the connection in the middle of the answer's body
     truncate      sends half of the body, then ends in good order
     slow          sends the body in small pieces with pauses
+    drop          closes the connection with nothing done
     lost          does what was asked for, and closes the connection instead of answering
     elsewhere     sends a reader on to another address, as the Hub's gateway does
     expired       does so with an address that is not good any more
@@ -147,6 +148,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 status = int(self.fault.kind[7:])
                 raise Refusal(status, {503: "SlowDown", 429: "TooManyRequests", 507: "QuotaExceeded"}.get(status, "Odd"),
                               **self.fault.headers)
+            if self.fault and self.fault.kind == "drop":
+                self.close_connection = True
+                return
             pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
             if dict(pairs).get("ticket"):
                 return self.serve_elsewhere(dict(pairs)["ticket"])

@@ -7,7 +7,11 @@
 #include "testing/scratch.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -170,6 +174,15 @@ TEST_CASE("pages left by programs that never came back are removed when they are
   CHECK_FALSE(std::filesystem::is_empty(scratch.path()));
   Spool::remove_older(scratch.path(), -1);
   CHECK(std::filesystem::is_empty(scratch.path()));
+
+  // Whoever comes next removes them.
+  fail("a");
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * 8);
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    std::filesystem::last_write_time(entry.path(), long_ago);
+  }
+  const Spool next(scratch.path(), "b", k_page);
+  CHECK(std::distance(std::filesystem::directory_iterator(scratch.path()), {}) == 2);
 }
 
 }  // namespace wdelta

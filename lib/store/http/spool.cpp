@@ -70,6 +70,9 @@ void Spool::forget() {
 
 // False when another program is at work with it.
 bool Spool::open_named(const fs::path& directory, std::string_view identity) {
+  // Programs that were killed and never run again would leave theirs for ever.
+  constexpr std::int64_t k_kept_s = 7 * 86400;
+  remove_older(directory, k_kept_s);
   const std::string name = std::string(identity) + "\n" + std::to_string(size_bytes_);
   const Digest digest = blake3(std::span(reinterpret_cast<const std::uint8_t*>(name.data()), name.size()));
   path_ = directory / ("spool-" + digest.hex());

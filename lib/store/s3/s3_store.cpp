@@ -153,29 +153,43 @@ void S3Store::put_staged(const std::string& key, OutputFile&& staged) {
   forget(key);
 }
 
+// A try whose answer is lost is not simply sent again: a store that ignores the condition would write a second time,
+// and give a key that others have seen already a later time. What is there tells what became of it.
 bool S3Store::create(const std::string& key, std::string_view bytes) {
-  constexpr int k_most_conflicts = 8;
+  constexpr int k_most_rounds = 6;
   S3Request request;
   request.method = "PUT";
   request.key = full_key(key);
   request.body = HttpBody::of_text(bytes);
   request.headers.push_back({"If-None-Match", "*"});
-  // Where entries are contested a second write would give this one a later time, see Store::contest().
-  const Repeat repeat = contest() ? Repeat::if_not_seen : Repeat::harmless;
-  bool is_lost = false;  // a try whose answer never came
+  const auto is_ours = [&](const ByteReader& there) {
+    return there.size_bytes() == bytes.size() &&
+           std::ranges::equal(read_all(there), bytes, {}, {}, [](char c) { return static_cast<std::uint8_t>(c); });
+  };
+  bool is_lost = false;
   for (int round = 1;; ++round) {
-    const S3Response response = connection_->send(request, repeat);
-    forget(key);
-    is_lost = is_lost || response.tries > 1;
-    if (response.http.is_success()) return true;
-    if (is_taken(response)) {
-      // Taken by ourselves, maybe.
-      if (!is_lost) return false;
-      const auto there = get_text(*this, key, bytes.size());
-      return there.has_value() && *there == bytes;
+    std::optional<S3Response> response;
+    std::optional<Error> failure;
+    try {
+      response = connection_->send(request, Repeat::if_not_seen);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::network || connection_->client().options().offline) throw;
+      failure = error;
+      is_lost = true;
     }
-    // Somebody writes or removes it at this very moment.
-    if (response.http.status != 409 || round == k_most_conflicts) throw connection_->error_of(response, object_of(key));
+    forget(key);
+    if (response) {
+      const int status = response->http.status;
+      if (response->http.is_success()) return true;
+      if (is_taken(*response) && !is_lost) return false;
+      failure = connection_->error_of(*response, object_of(key));
+      const bool is_unknown = status == 408 || status == 500 || status == 502 || status == 504;
+      // 409: somebody writes or removes it at this very moment.
+      if (!is_unknown && !is_taken(*response) && status != 409) throw *failure;
+      is_lost = is_lost || is_unknown;
+    }
+    if (const auto there = is_lost ? get(key) : nullptr) return is_ours(*there);
+    if (round == k_most_rounds || (is_lost && contest())) throw *failure;
     sleep_until(std::chrono::steady_clock::now() + round * connection_->client().options().retry_wait, execution_.stop);
   }
 }
@@ -274,8 +288,6 @@ bool S3Store::remove_older(const std::string& key, std::int64_t time_s) {
 
 void S3Store::remove_leftovers(std::int64_t time_s) {
   abort_uploads(*connection_, place_.prefix, time_s, place_.location);
-  constexpr std::int64_t k_spool_age_s = 7 * 86400;
-  Spool::remove_older(directory_, k_spool_age_s);
 }
 
 }  // namespace wdelta
