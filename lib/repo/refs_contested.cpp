@@ -26,6 +26,17 @@ Error moved_meanwhile(RefKind kind, const std::string& name) {
           "nothing was lost; look at the log and push again"};
 }
 
+// A store that said nothing of itself, and overwrites or refuses to create, may repeat a put() whose reply was lost,
+// which can do harm only when somebody has built upon the entry in between.
+void add_once(Store& store, const std::string& key, const std::string& text) {
+  if (store.contest()) {
+    store.create(key, text);
+  } else {
+    store.put(key, text);
+    store.flush();
+  }
+}
+
 }  // namespace
 
 void wait_steadily(std::chrono::milliseconds time, const std::stop_token& stop) {
@@ -84,7 +95,7 @@ std::vector<std::string> Refs::write_contested(RefKind kind, const std::string& 
     const std::string key = contested_key(folder, before.number + 1, entry.write, entry.before);
     writes.push_back(entry.write);
     try {
-      store_->create(key, to_text(entry));
+      add_once(*store_, key, to_text(entry));
       return writes;
     } catch (const Error& error) {
       if (error.fault() != Fault::network) throw;

@@ -101,7 +101,13 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store) {
       json["settle_ms"] = contest->settle.count();
       json["tick_ms"] = contest->tick.count();
     }
-    store->create(k_repository_key, seal(std::move(json)));
+    const std::string text = seal(std::move(json));
+    if (contest) {
+      store->put(k_repository_key, text);
+      store->flush();
+    } else {
+      store->create(k_repository_key, text);
+    }
   }
   // Of several that create at once, the first one's counts, or where that cannot be, the last one's: they differ in
   // nothing but the id, by which a push finds what it remembers.

@@ -190,6 +190,18 @@ class Writers(S3Case):
                 self.assertIn(out.strip(), log)
         self.run_ok("verify", REPO)
 
+    def test_on_a_store_that_ignores_conditions_branches_are_contested(self):
+        self.serve(ignores_conditions=True)
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        self.run_ok("push", second, REPO)
+        self.assertIn(b'"contested"', self.s3.buckets["bucket"]["runs/me/wdelta.json"].content)
+        entries = [key for key in self.s3.buckets["bucket"] if "/branches/main/" in key]
+        self.assertEqual([len(key.rpartition("/")[2]) for key in entries], [16 + 33 + 33] * 2)
+        self.assertEqual(len(self.run_ok("log", REPO).splitlines()), 2)
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", second)
+
 
 class LargeObjects(S3Case):
     def large_checkpoint(self, mib=150):
