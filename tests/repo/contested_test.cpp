@@ -194,7 +194,7 @@ TEST_CASE("racing writers: whoever reported success is in the history, every los
     for (const int unsure : {0, 30}) {
       races.push_back({Entries::numbered, 0, 0, unsure, 0, 1, tells_time});
       for (const std::int64_t hidden_ms : {std::int64_t{0}, k_settle_ms / 2, k_settle_ms}) {
-        for (const std::int64_t tick_ms : {1, 10})
+        for (const std::int64_t tick_ms : {1, 40})
           races.push_back({Entries::contested, hidden_ms, 0, unsure, 0, tick_ms, tells_time});
       }
     }
@@ -253,7 +253,8 @@ TEST_CASE(
       const std::set<Digest> counted = set_of(race.history());
       const std::set<Digest> shown = race.shown_forks();
       CHECK(race.succeeded.size() + race.told.size() + race.unknown.size() == k_writers * k_rounds);
-      CHECK(count_in(race.told, counted) == 0);
+      // An entry whose reply was lost and that the store hid may win after its writer had lost with another one.
+      if (unsure == 0) CHECK(count_in(race.told, counted) == 0);
       CHECK(count_not_in(race.succeeded, race.targets()) == 0);
       for (const Digest& commit : race.succeeded) {
         CHECK((counted.contains(commit) || shown.contains(commit)));
