@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <doctest/doctest.h>
+#include <mutex>
 #include <thread>
 
 namespace wdelta {
@@ -143,15 +144,22 @@ TEST_CASE("tries are bounded, and the last answer is given to the caller") {
 
 TEST_CASE("a write that must not happen twice is repeated only where the server has not begun") {
   std::string answer;
+  std::mutex mutex;  // of the answer: the server has threads of its own
   std::atomic<int> count = 0;
-  TinyServer server([&](const ReceivedRequest&) { return ++count == 1 ? answer : TinyServer::reply("200 OK", ""); });
+  TinyServer server([&](const ReceivedRequest&) {
+    const std::lock_guard lock(mutex);
+    return ++count == 1 ? answer : TinyServer::reply("200 OK", "");
+  });
   HttpClient client(quick(), {});
   HttpRequest request = get_of(server.url());
   request.method = "POST";
   request.body = HttpBody::of_text("x");
   const auto tries_after = [&](const std::string& first) {
-    answer = first;
-    count = 0;
+    {
+      const std::lock_guard lock(mutex);
+      answer = first;
+      count = 0;
+    }
     fault_of([&] { send(client, request, Repeat::if_not_seen); });
     return count.load();
   };

@@ -116,11 +116,11 @@ TEST_CASE("the published patterns, one at each alignment of 128, are cut at the 
   REQUIRE(pattern.at("boundaries").size() == 128);
   for (std::size_t padding = 0; padding < 128; ++padding) {
     CAPTURE(padding);
-    std::vector<std::uint8_t> bytes = base;
-    for (std::size_t i = 0; i < padding; ++i) bytes.push_back(0);
-    while (bytes.size() < 65536) {
-      const std::size_t more = std::min<std::size_t>(65536 - bytes.size(), bytes.size());
-      for (std::size_t i = 0; i < more; ++i) bytes.push_back(bytes[i]);
+    // The pattern and the padding, again and again.
+    std::vector<std::uint8_t> bytes(65536);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t at = i % (base.size() + padding);
+      bytes[i] = at < base.size() ? base[at] : 0;
     }
     REQUIRE(bytes[11111] == pattern.at("sample_at_11111").at(padding));
     CHECK(cut(bytes).ends == pattern.at("boundaries").at(padding).get<std::vector<std::size_t>>());

@@ -55,6 +55,8 @@ struct HttpRequest {
   std::optional<HttpBody> body;
   /// Gets the body where the status is 200 or 206; every other answer is text.
   HttpSink sink;
+  /// Over a connection of its own: what a kept one lost when it ended libcurl sends again by itself, unseen.
+  bool is_sent_once = false;
   /// A longer text ends the transfer.
   std::uint64_t longest_text_bytes = std::uint64_t{64} << 20;
 };

@@ -5,7 +5,6 @@
 #include "store/http/http_transfer.hpp"
 #include "store/http/url.hpp"
 
-#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <new>
@@ -55,9 +54,7 @@ void set_up(CURL* easy, const HttpRequest& request, const NetworkOptions& option
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body->size_bytes));
   }
-  // What a kept connection lost when it ended libcurl sends again by itself. A creation must not be sent twice unseen.
-  const auto is_condition = [](const HttpHeader& header) { return header.name == "If-None-Match"; };
-  if (std::ranges::any_of(request.headers, is_condition)) curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+  if (request.is_sent_once) curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
   if (request.method == "HEAD") {
     curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
   } else {

@@ -86,7 +86,8 @@ std::optional<std::chrono::milliseconds> wait_asked_for(const HttpResponse& resp
 
 HttpResponse send_with_retries(HttpClient& client, const std::function<HttpRequest()>& make_request, Repeat repeat) {
   for (unsigned next_try = 2, sent = 1;; ++next_try, ++sent) {
-    const HttpRequest request = make_request();
+    HttpRequest request = make_request();
+    if (repeat == Repeat::if_not_seen) request.is_sent_once = true;
     HttpOutcome outcome = client.send(request);
     if (outcome.failure && outcome.received_bytes >= k_much_bytes) next_try = 2;
     const bool is_unreachable = outcome.failure && outcome.failure->kind == HttpFailure::Kind::unreachable;
