@@ -252,6 +252,13 @@ class HubTest(HubCase):
         self.assert_holds("main", step)
 
 
+    def test_a_content_store_that_takes_xorbs_no_more(self):
+        self.make_repository()
+        step = self.make_steps(1)[0]
+        self.hub.faults.add(match="POST /v1/xorbs/", kind="status", status=410, times=0)
+        self.run_fails(9, "push", step, REPO, says=["does not take xorbs", "s3.hf.co"])
+
+
 class LargeTest(HubCase):
     settings = {"verify": False, "verify_cuts": False}
 

@@ -55,6 +55,16 @@ HttpResponse send_with_token(HubClient& client, const std::string& method, const
   }
 }
 
+// Newer clients ask the content store for leave before each xorb; should it take none without, no retry helps.
+void require_known(const HubClient& client, const HttpResponse& response, const char* what) {
+  if (response.status != 404 && response.status != 410 && response.status != 501) return;
+  throw Error(
+      Fault::unsupported, "hf://buckets/" + client.bucket(),
+      fmt::format("the Hub's content store does not take {} the way this wdelta sends them (status {})", what,
+                  response.status),
+      "use a newer wdelta, or the bucket's S3 gateway: s3://NAME with AWS_ENDPOINT_URL=https://s3.hf.co/NAMESPACE");
+}
+
 void send_xorb(HubClient& client, Xorb&& xorb) {
   const std::string hash = xorb.hash.text();
   const std::string path = "/v1/xorbs/default/" + hash;
@@ -63,6 +73,7 @@ void send_xorb(HubClient& client, Xorb&& xorb) {
   constexpr std::uint64_t k_worth_asking = std::uint64_t{4} << 20;
   if (body->size_bytes() >= k_worth_asking && send_with_token(client, "HEAD", path, nullptr).is_success()) return;
   const HttpResponse response = send_with_token(client, "POST", path, body);
+  require_known(client, response, "xorbs");
   if (!response.is_success()) throw client.error_of(response, "POST xorb " + hash);
 }
 
@@ -100,6 +111,7 @@ void XetSender::shard(std::vector<std::uint8_t>&& bytes) {
     if (response.status == 404 || response.status == 501) {
       response = send_with_token(*client_, "POST", "/v1/shards", body);
     }
+    require_known(*client_, response, "shards");
     if (!response.is_success()) throw client_->error_of(response, "POST shard");
     const XetShardAnswer answer = xet_shard_answer_from(response.text, "hf://buckets/" + client_->bucket());
     if (answer.accepted) return;
