@@ -77,7 +77,7 @@ std::vector<Digest> take_recipes(Repository& repository, const History& history,
     }
   }
   repository.store().flush();
-  for (const std::string& key : old_keys) repository.store().remove(key);
+  repository.store().remove_all(old_keys);
   return taken;
 }
 
@@ -147,15 +147,28 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     for (const auto& [key, listed] : keys) plan->keys.push_back(key);
   }
   if (plan && (grace.count() == 0 || plan->time_s + grace.count() <= now_s)) {
+    std::vector<std::string> old;
     for (const std::string& key : plan->keys) {
-      execution.check_stop();
       const auto found = keys.find(key);
       // Needed again, gone, or put again by a push whose book is not there yet.
-      if (found == keys.end() || found->second.written_ms / 1000 >= plan->time_s) continue;
-      if (mode == GcMode::carry_out && !store.remove_older(key, plan->time_s)) continue;
-      ++report.removed;
-      report.removed_bytes += found->second.size_bytes;
-      keys.erase(found);
+      if (found != keys.end() && found->second.written_ms < plan->time_s * 1000) old.push_back(key);
+    }
+    std::ranges::sort(old);
+    const auto twice = std::ranges::unique(old);  // a plan is a document from outside
+    old.erase(twice.begin(), twice.end());
+    // In pieces, so that it can be stopped.
+    constexpr std::size_t k_piece = 1000;
+    for (std::size_t begin = 0; begin < old.size(); begin += k_piece) {
+      execution.check_stop();
+      const std::span piece = std::span(old).subspan(begin, std::min(k_piece, old.size() - begin));
+      const std::vector<std::string> removed = mode == GcMode::dry_run ? std::vector(piece.begin(), piece.end())
+                                                                       : store.remove_all_older(piece, plan->time_s);
+      for (const std::string& key : removed) {
+        const auto found = keys.find(key);
+        ++report.removed;
+        report.removed_bytes += found->second.size_bytes;
+        keys.erase(found);
+      }
     }
     if (mode == GcMode::carry_out) store.remove(k_gc_plan_key);
     plan.reset();
@@ -171,6 +184,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     for (const auto& [key, listed] : keys) next.keys.push_back(key);
     store.put(k_gc_plan_key, to_text(next));
   }
+  store.flush();
   store.remove(k_clock_key);
   return report;
 }

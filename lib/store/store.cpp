@@ -8,9 +8,22 @@
 #include "store/s3/s3_store.hpp"
 #endif
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace wdelta {
+
+void Store::remove_all(std::span<const std::string> keys) {
+  for (const std::string& key : keys) remove(key);
+}
+
+std::vector<std::string> Store::remove_all_older(std::span<const std::string> keys, std::int64_t time_s) {
+  std::vector<std::string> removed;
+  std::ranges::copy_if(keys, std::back_inserter(removed),
+                       [&](const std::string& key) { return remove_older(key, time_s); });
+  return removed;
+}
 
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes) {
   const auto reader = store.get(key);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,10 @@ class Store {
   /// Forgets a key unless it was written at `time_s` or later by the store's clock; whether it did. What a put() of the
   /// same key writes meanwhile stays.
   virtual bool remove_older(const std::string& key, std::int64_t time_s) = 0;
+  /// The same for many keys, for stores where every request counts.
+  virtual void remove_all(std::span<const std::string> keys);
+  /// Those that were forgotten.
+  virtual std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s);
   /// Removes what writers that were killed before `time_s` left behind.
   virtual void remove_leftovers(std::int64_t time_s) = 0;
 };

@@ -87,6 +87,10 @@ class HubCase(testing.Case):
 
 
 class HubTest(HubCase):
+    def objects(self):
+        return [path for path in self.hub.buckets.buckets["tester/run"].history
+                if path.startswith("objects/") and self.hub.file("tester/run", path) is not None]
+
     def test_everything_that_works_in_a_directory(self):
         self.make_steps(5)
         ids = [self.push(step, "--create", "--step", i) for i, step in enumerate(self.steps)]
@@ -102,7 +106,13 @@ class HubTest(HubCase):
         self.run_ok("branch", REPO, "main", "step:3", "--force")
         self.assert_holds("main", self.steps[3])
         self.run_ok("squash", REPO, "step:1..step:3")
-        self.assertEqual(json.loads(self.run_ok("gc", REPO, "--json", "--grace", "0"))["given_up"], [ids[2]])
+        before = self.objects()
+        gone = json.loads(self.run_ok("gc", REPO, "--json", "--grace", "0"))
+        self.assertEqual(gone["given_up"], [ids[2]])
+        self.assertEqual(len(before) - len(self.objects()), gone["removed"])
+        self.assertGreater(gone["removed"], 0)
+        self.assertFalse([path for path in self.hub.buckets.buckets["tester/run"].history
+                          if path.startswith("gc/") and self.hub.file("tester/run", path) is not None])
         self.run_ok("verify", REPO, "--deep")
         for i in (0, 1, 3):
             self.assert_holds(ids[i], self.steps[i])

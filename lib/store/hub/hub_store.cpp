@@ -41,15 +41,13 @@ class HubStore::Gathered {
 
   void add(std::string path, const ByteReader& bytes) { name(std::move(path), upload_.add(bytes)); }
   void add(std::string path, std::span<const std::uint8_t> bytes) { name(std::move(path), upload_.add(bytes)); }
-  void remove(std::string path) { removals_.push_back(std::move(path)); }
   bool has(const std::string& path) const { return paths_.contains(path); }
-  bool is_large() const { return additions_.size() + removals_.size() >= k_most_names; }
+  bool is_large() const { return additions_.size() >= k_most_names; }
 
   void send() {
     upload_.finish();
     sender_.wait();
     client_->add_files(additions_);
-    client_->delete_files(removals_);
   }
 
  private:
@@ -65,7 +63,6 @@ class HubStore::Gathered {
   XetUpload upload_;
   std::vector<HubAddition> additions_;
   std::set<std::string> paths_;
-  std::vector<std::string> removals_;
 };
 
 HubStore::HubStore(const HubLocation& location, std::string name, const Access& access, const Execution& execution)
@@ -176,22 +173,30 @@ Store::TimedListing HubStore::list_with_time(const std::string& prefix) const {
   return listing;
 }
 
-void HubStore::remove(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  const std::string path = path_of(key);
-  flush_if(gathered_ && gathered_->has(path));  // or it would be removed before it is added
-  if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
-  readers_.erase(path);
-  gathered_->remove(path);
-  flush_if(gathered_->is_large());
-}
+void HubStore::remove(const std::string& key) { remove_all(std::span(&key, 1)); }
 
 bool HubStore::remove_older(const std::string& key, std::int64_t time_s) {
-  const std::string paths[] = {path_of(key)};
-  const std::vector<HubFile> found = client_->look_up(paths);
-  if (found.empty() || found.front().uploaded_ms >= time_s * 1000) return false;
-  remove(key);
-  return true;
+  return !remove_all_older(std::span(&key, 1), time_s).empty();
+}
+
+void HubStore::remove_all(std::span<const std::string> keys) {
+  std::vector<std::string> paths;
+  for (const std::string& key : keys) paths.push_back(path_of(key));
+  const std::lock_guard lock(mutex_);
+  flush_if(true);  // or what was put before would be added behind its removal
+  for (const std::string& path : paths) readers_.erase(path);
+  client_->delete_files(paths);
+}
+
+std::vector<std::string> HubStore::remove_all_older(std::span<const std::string> keys, std::int64_t time_s) {
+  std::vector<std::string> paths;
+  for (const std::string& key : keys) paths.push_back(path_of(key));
+  std::vector<std::string> old;
+  for (const HubFile& file : client_->look_up(paths)) {
+    if (file.uploaded_ms < time_s * 1000) old.push_back(file.path.substr(prefix_.size()));
+  }
+  remove_all(old);
+  return old;
 }
 
 // What is registered and has no name is the Hub's to collect; what killed programs left here is looked after here.

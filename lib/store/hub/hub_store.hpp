@@ -40,6 +40,8 @@ class HubStore final : public Store {
   TimedListing list_with_time(const std::string& prefix) const override;
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
+  void remove_all(std::span<const std::string> keys) override;
+  std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s) override;
   void remove_leftovers(std::int64_t time_s) override;
 
  private:
