@@ -154,8 +154,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
       if (found != keys.end() && found->second.written_ms < plan->time_s * 1000) old.push_back(key);
     }
     std::ranges::sort(old);
-    const auto twice = std::ranges::unique(old);  // a plan is a document from outside
-    old.erase(twice.begin(), twice.end());
+    old.erase(std::unique(old.begin(), old.end()), old.end());  // a plan is a document from outside
     // In pieces, so that it can be stopped.
     constexpr std::size_t k_piece = 1000;
     for (std::size_t begin = 0; begin < old.size(); begin += k_piece) {
