@@ -70,19 +70,31 @@ Digest blake3(std::span<const std::uint8_t> bytes);
 class Blake3Tree {
  public:
   static constexpr std::size_t k_segment_bytes = std::size_t{4} << 20;
+  /// Smaller segments: a power of two from 1 KiB to k_segment_bytes.
+  struct Cut {
+    std::size_t segment_bytes = k_segment_bytes;
+  };
 
   explicit Blake3Tree(std::uint64_t size_bytes, const Blake3Kernel& kernel = *blake3_kernels().front());
+  Blake3Tree(std::uint64_t size_bytes, Cut cut, const Blake3Kernel& kernel = *blake3_kernels().front());
 
   std::size_t segment_count() const;  ///< at least 1: an empty stream has one empty segment
   /// Hashes segment `index`. Safe to call from several threads for different segments. `bytes` must be exactly that
   /// segment's length.
   void set_segment(std::size_t index, std::span<const std::uint8_t> bytes);
+  /// Whether segment `index`, which was set, has these bytes.
+  bool is_segment(std::size_t index, std::span<const std::uint8_t> bytes) const;
+  /// What set_segment() made of a segment; at another place, or in a stream of another length, it may be another.
+  Digest segment_value(std::size_t index) const;
   /// Every segment must have been set.
   Digest finish() const;
 
  private:
+  std::array<std::uint32_t, 8> value_of(std::size_t index, std::span<const std::uint8_t> bytes) const;
+
   const Blake3Kernel* kernel_;
   std::uint64_t size_bytes_;
+  std::size_t segment_bytes_;
   std::vector<std::array<std::uint32_t, 8>> values_;  // one per segment; when there is but one, the digest
 };
 

@@ -180,6 +180,18 @@ std::uint64_t OutputFile::copy_range(const File& file, std::uint64_t offset, std
   return copied < 0 ? 0 : static_cast<std::uint64_t>(copied);
 }
 
+bool OutputFile::adopt(Fd& file, const std::filesystem::path& path) {
+  struct stat ours {};
+  struct stat theirs {};
+  if (::fstat(fd_.get(), &ours) != 0 || ::fstat(file.get(), &theirs) != 0 || ours.st_dev != theirs.st_dev) return false;
+  constexpr mode_t k_permissions = 07777;
+  if (theirs.st_gid != ours.st_gid && ::fchown(file.get(), static_cast<uid_t>(-1), ours.st_gid) != 0) return false;
+  if (::fchmod(file.get(), ours.st_mode & k_permissions) != 0) return false;
+  if (::rename(path.c_str(), temporary_.c_str()) != 0) return false;
+  fd_ = std::move(file);
+  return true;
+}
+
 void OutputFile::set_executable() {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");

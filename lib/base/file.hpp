@@ -99,6 +99,10 @@ class OutputFile {
   /// Has the kernel copy up to so many bytes of `file` from `offset` to the same place; returns how many, 0 when it
   /// cannot. Some file systems say that they did and did not: look at what arrived.
   std::uint64_t copy_range(const File& file, std::uint64_t offset, std::uint64_t size_bytes);
+  /// Takes a file that another program of ours wrote, named `path` and open as `file`, in place of what was written so
+  /// far, with the mode and the group that this one has. False, and nothing changed, where that cannot be done, as from
+  /// another file system.
+  bool adopt(Fd& file, const std::filesystem::path& path);
   void set_executable();
   /// Gives it permissions that the umask would have taken.
   void add_permissions(std::filesystem::perms added);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <limits>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -43,6 +44,25 @@ std::optional<std::uint64_t> free_bytes_at(const fs::path& path) {
     return std::nullopt;
   }
   return blocks * status.f_frsize;
+}
+
+std::uint64_t taken_bytes_in(const fs::path& directory) {
+  constexpr std::uint64_t k_block = 512;  // of st_blocks, whatever the file system's
+  std::uint64_t total = 0;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    struct stat status {};
+    if (::lstat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode))
+      total += static_cast<std::uint64_t>(status.st_blocks) * k_block;
+  }
+  return total;
+}
+
+bool are_on_one_file_system(const fs::path& one, const fs::path& other) {
+  struct stat status {};
+  struct stat others {};
+  return ::stat(nearest_existing(one).c_str(), &status) == 0 && ::stat(nearest_existing(other).c_str(), &others) == 0 &&
+         status.st_dev == others.st_dev;
 }
 
 void require_space(const std::string& object, const Space& space) {

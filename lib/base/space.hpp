@@ -12,6 +12,12 @@ namespace wdelta {
 /// only. Nothing when the file system does not say, or what it says cannot be.
 std::optional<std::uint64_t> free_bytes_at(const std::filesystem::path& path);
 
+/// Bytes that the files in a directory take on its disk, not counting those in directories below; 0 when it is not
+/// there.
+std::uint64_t taken_bytes_in(const std::filesystem::path& directory);
+/// Whether two paths are, or will be, on one file system.
+bool are_on_one_file_system(const std::filesystem::path& one, const std::filesystem::path& other);
+
 /// Room for work that is about to begin.
 struct Space {
   std::uint64_t needed_bytes = 0;

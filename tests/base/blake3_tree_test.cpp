@@ -57,6 +57,33 @@ TEST_CASE("a BLAKE3 tree, its segments set in any order, gives the digest of the
   }
 }
 
+TEST_CASE("a BLAKE3 tree in smaller segments gives the same digest, and knows each of them again") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  for (const std::size_t cut : {std::size_t{1} << 10, std::size_t{256} << 10, std::size_t{1} << 20}) {
+    for (const std::size_t size : {std::size_t{0}, cut - 1, cut, cut + 1, 5 * cut, 7 * cut + random() % cut}) {
+      CAPTURE(cut);
+      CAPTURE(size);
+      auto bytes = testing::random_bytes(random, size);
+      Blake3Tree tree(size, Blake3Tree::Cut{cut});
+      const auto part = [&](std::size_t index) {
+        return std::span(bytes).subspan(index * cut, std::min(cut, size - index * cut));
+      };
+      for (const std::size_t index : shuffled(tree.segment_count(), random)) tree.set_segment(index, part(index));
+      CHECK(tree.finish() == blake3(bytes));
+      for (std::size_t index = 0; index < tree.segment_count() && size > 0; ++index) {
+        REQUIRE(tree.is_segment(index, part(index)));
+        part(index).back() ^= 1;
+        REQUIRE_FALSE(tree.is_segment(index, part(index)));
+        const Digest before = tree.segment_value(index);
+        tree.set_segment(index, part(index));
+        REQUIRE(before != tree.segment_value(index));
+      }
+      CHECK(tree.finish() == blake3(bytes));
+    }
+  }
+}
+
 TEST_CASE("the portable BLAKE3 kernel gives the same tree") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());

@@ -37,6 +37,20 @@ TEST_CASE("work that fits, or of which nobody knows, is let through; what is mis
   }
 }
 
+TEST_CASE("files in a directory take the room that is allocated for them, and one that is not there takes none") {
+  const ScratchDirectory scratch;
+  CHECK(taken_bytes_in(scratch / "none") == 0);
+  CHECK(taken_bytes_in(scratch.path()) == 0);
+  testing::put_file(scratch / "a", std::string(1'000'000, 'x'));
+  testing::put_file(scratch / "below/b", std::string(1'000'000, 'x'));
+  std::filesystem::resize_file(scratch / "a", std::uintmax_t{1} << 30);  // a hole takes no room
+  const std::uint64_t taken = taken_bytes_in(scratch.path());
+  CHECK(taken >= 1'000'000);
+  CHECK(taken < 2'000'000);
+  CHECK(are_on_one_file_system(scratch.path(), scratch / "not/there/yet"));
+  CHECK_FALSE(are_on_one_file_system(scratch.path(), "/proc"));
+}
+
 TEST_CASE("free space is that of the file system that a path will be on") {
   ScratchDirectory scratch;
   const auto here = free_bytes_at(scratch.path());
