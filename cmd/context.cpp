@@ -54,7 +54,7 @@ Repository open_repository(const std::string& location, Context& context) {
 OpenedCommit open_commit(const std::string& argument, Context& context) {
   const Location location = parse_location(argument, context.default_repository);
   auto repository = std::make_shared<const Repository>(open_repository(location.repository, context));
-  Commit commit = repository->commit(repository->resolve(location.revision));
+  Commit commit = repository->commit_at(location.revision);
   return {std::move(repository), std::move(commit)};
 }
 

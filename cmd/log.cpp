@@ -58,7 +58,7 @@ int run_log(const LogArguments& arguments, Context& context) {
   const Repository repository = open_repository(location.repository, context);
   const auto names = names_of_commits(repository);
   std::size_t printed = 0;
-  repository.walk(repository.resolve(location.revision), [&](const CommitSummary& commit) {
+  repository.walk(repository.commit_at(location.revision), [&](const CommitSummary& commit) {
     if (printed == arguments.count) return false;
     context.execution().check_stop();
     const auto found = names.find(commit.id);

@@ -38,7 +38,7 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
   if (name.empty()) return list(repository, kind, context);
   if (const char* reason = why_not_a_ref_name(name))
     throw Error(Fault::usage, name, fmt::format("{} name {}", word_for(kind), reason));
-  const Commit commit = repository.commit(repository.resolve(arguments.revision));
+  const Commit commit = repository.commit_at(arguments.revision);
   Refs refs = repository.refs();
   const RefState before = refs.read_to_move(kind, name, context.execution());
   if (before.commit && before.commit != commit.id && !arguments.force) {
@@ -62,7 +62,7 @@ void add_ref_command(CLI::App& app, Context& context, RefKind kind) {
   app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
   app.add_option("NAME", arguments->name,
                  fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"));
-  app.add_option("REV", arguments->revision, "The commit (default: the tip of main)");
+  app.add_option("REV", arguments->revision, "The commit (default: the tip of main)")->check(not_empty);
   app.add_flag("-f,--force", arguments->force, fmt::format("Move a {} that names another commit", word));
   app.callback([arguments, kind, &context] {
     context.run = [arguments, kind, &context] { return run(*arguments, kind, context); };

@@ -3,8 +3,6 @@
 
 #include "base/blake3.hpp"
 #include "base/error.hpp"
-#include "base/json.hpp"
-#include "base/moment.hpp"
 #include "repo/ref_entry.hpp"
 
 #include <filesystem>
@@ -14,11 +12,6 @@ namespace wdelta {
 
 namespace {
 
-constexpr const char* k_repository_key = "wdelta.json";
-constexpr const char* k_repository_format = "wdelta-repository";
-constexpr unsigned k_id_digits = 32;
-constexpr const char* k_exclusive = "exclusive";
-constexpr const char* k_contested = "contested";
 constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
 Digest digest_of_text(const std::string& text) {
@@ -31,27 +24,6 @@ std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json
 
 namespace {
 
-// Bounds for what a hostile document could have a reader wait for, or divide by.
-std::chrono::milliseconds milliseconds_member(const ParsedJson& json, const char* name, const std::string& object) {
-  constexpr std::uint64_t k_longest_ms = 600'000;
-  const std::uint64_t value = size_member(json, name, object);
-  if (value < 1 || value > k_longest_ms)
-    throw Error(Fault::corrupt, object, fmt::format("{} is {}, expected 1 to {}", name, value, k_longest_ms));
-  return std::chrono::milliseconds(value);
-}
-
-// How branches are moved: by numbered entries, unless it says how they are contested.
-std::optional<Contest> contest_from(const ParsedJson& json, const std::string& object) {
-  if (!json.contains("branches")) return std::nullopt;
-  const std::string branches = string_member(json, "branches", object);
-  if (branches == k_exclusive) return std::nullopt;
-  if (branches == k_contested)
-    return Contest{milliseconds_member(json, "settle_ms", object), milliseconds_member(json, "tick_ms", object)};
-  throw Error(Fault::unsupported, object,
-              fmt::format("branches are moved in a way ({:?}) that this wdelta does not know", branches),
-              "use a newer wdelta");
-}
-
 // How branches of a new repository in `store` are contested, if they are.
 std::optional<Contest> contest_for(Store& store) {
   if (const std::optional<Contest> contest = store.contest()) return contest;
@@ -62,19 +34,6 @@ std::optional<Contest> contest_for(Store& store) {
 }
 
 }  // namespace
-
-std::optional<Repository::Settings> Repository::read_settings(const Store& store) {
-  const auto text = get_text(store, k_repository_key, k_longest_document);
-  if (!text) return std::nullopt;
-  const std::string object = store.name() + "/" + k_repository_key;
-  const ParsedJson json = open_sealed(*text, k_repository_format, object);
-  const std::optional<Contest> contest = contest_from(json, object);
-  // It becomes the name of a directory, where push keeps its state.
-  std::string id = string_member(json, "id", object);
-  if (!is_hex(id, k_id_digits))
-    throw Error(Fault::corrupt, object, fmt::format("its id is not {} hexadecimal digits", k_id_digits));
-  return Settings{std::move(id), contest};
-}
 
 Repository Repository::open(const std::string& location, const Access& access, const Execution& execution) {
   auto store = open_store(location, access, execution);
@@ -94,19 +53,13 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store) {
   auto settings = read_settings(*store);
   if (settings) return {std::move(store), std::move(*settings)};
   if (store->list("").empty()) {
-    Json json = {{"format", k_repository_format}, {"version", 1}, {"id", random_hex(k_id_digits)}};
     const std::optional<Contest> contest = contest_for(*store);
-    json["branches"] = contest ? k_contested : k_exclusive;
+    const std::string text = to_text(new_settings(contest));
     if (contest) {
-      json["settle_ms"] = contest->settle.count();
-      json["tick_ms"] = contest->tick.count();
-    }
-    const std::string text = seal(std::move(json));
-    if (contest) {
-      store->put(k_repository_key, text);
+      store->put(k_settings_key, text);
       store->flush();
     } else {
-      store->create(k_repository_key, text);
+      store->create(k_settings_key, text);
     }
   }
   // Of several that create at once, the first one's counts, or where that cannot be, the last one's: they differ in
@@ -167,10 +120,9 @@ RecipeGraph Repository::recipes(const Commit& commit) const {
   return graph;
 }
 
-void Repository::walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const {
+void Repository::walk(Commit from, const std::function<bool(const CommitSummary&)>& visit) const {
   std::uint64_t walked = 0;
-  for (Digest next = from;;) {
-    const Commit read = commit(next);
+  for (Commit read = std::move(from);;) {
     if (!visit(summary_of(read.id, read.manifest, walked))) return;
     // The ancestors in a row, without those far back that leave gaps. The last of the row is read itself, for what lies
     // behind it.
@@ -183,8 +135,8 @@ void Repository::walk(const Digest& from, const std::function<bool(const CommitS
       ancestor.distance += walked;
       if (!visit(ancestor)) return;
     }
-    next = ancestors[in_row - 1].id;
     walked += in_row;
+    read = commit(ancestors[in_row - 1].id);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "repo/manifest.hpp"
 #include "repo/recipe.hpp"
 #include "repo/refs.hpp"
+#include "repo/repository_settings.hpp"
 #include "store/store.hpp"
 
 #include <functional>
@@ -59,23 +60,21 @@ class Repository {
 
   /// The commit that a revision names (wdelta(1), "Revisions"). Throws not_found, or usage when it is ambiguous or not
   /// in the grammar.
-  Digest resolve(const std::string& revision) const;
+  Digest resolve(const std::string& revision) const { return commit_at(revision).id; }
+  /// The same commit, whose manifest was read to be sure that it is there.
+  Commit commit_at(const std::string& revision) const;
   /// Visits `from` and its ancestors, newest first, until `visit` returns false. Reads one manifest for 64 commits.
-  void walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const;
+  void walk(const Digest& from, const std::function<bool(const CommitSummary&)>& visit) const {
+    walk(commit(from), visit);
+  }
+  void walk(Commit from, const std::function<bool(const CommitSummary&)>& visit) const;
 
  private:
-  // What wdelta.json says.
-  struct Settings {
-    std::string id;
-    std::optional<Contest> contest;  // set: entries of branches and tags are contested
-  };
-
-  Repository(std::unique_ptr<Store> store, Settings settings)
+  Repository(std::unique_ptr<Store> store, RepositorySettings settings)
       : store_(std::move(store)), settings_(std::move(settings)) {}
-  static std::optional<Settings> read_settings(const Store& store);
 
   std::unique_ptr<Store> store_;
-  Settings settings_;
+  RepositorySettings settings_;
 };
 
 std::string commit_key(const Digest& id);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
+#include <span>
 
 namespace wdelta {
 
@@ -28,16 +29,29 @@ Digest tip_of_main(const Repository& repository) {
   return *main.commit;
 }
 
-Digest newest_with_step(const Repository& repository, std::uint64_t step) {
+// The ancestors that a manifest itself tells of without a gap: of what is among them, only its own manifest need be
+// read.
+std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest) {
+  std::size_t count = 0;
+  while (count < manifest.ancestors.size() && manifest.ancestors[count].distance == count + 1) ++count;
+  return std::span(manifest.ancestors).first(count);
+}
+
+Commit newest_with_step(const Repository& repository, std::uint64_t step) {
+  Commit tip = repository.commit(tip_of_main(repository));
+  if (tip.manifest.step == step) return tip;
+  const auto row = ancestors_in_row(tip.manifest);
+  if (const auto near = std::ranges::find(row, step, &CommitSummary::step); near != row.end())
+    return repository.commit(near->id);
   std::optional<Digest> found;
-  repository.walk(tip_of_main(repository), [&](const CommitSummary& commit) {
+  repository.walk(std::move(tip), [&](const CommitSummary& commit) {
     if (commit.step == step) found = commit.id;
     return !found;
   });
   if (!found)
     throw Error(Fault::not_found, fmt::format("step:{}", step),
                 fmt::format("no commit on main of {} has that step", repository.name()));
-  return *found;
+  return repository.commit(*found);
 }
 
 std::optional<Digest> by_prefix(const Repository& repository, const std::string& prefix) {
@@ -54,8 +68,8 @@ std::optional<Digest> by_prefix(const Repository& repository, const std::string&
   return found;
 }
 
-Digest named(const Repository& repository, const std::string& name) {
-  if (name.empty()) return tip_of_main(repository);
+Commit named(const Repository& repository, const std::string& name) {
+  if (name.empty()) return repository.commit(tip_of_main(repository));
   if (name.starts_with("step:")) {
     const auto step = parse_number(std::string_view(name).substr(5));
     if (!step) throw Error(Fault::usage, name, "a step is a number");
@@ -64,17 +78,17 @@ Digest named(const Repository& repository, const std::string& name) {
   if (why_not_a_ref_name(name) == nullptr) {
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
       const RefState ref = repository.refs().read(kind, name);
-      if (ref.commit) return *ref.commit;
+      if (ref.commit) return repository.commit(*ref.commit);
     }
   }
-  if (const auto id = by_prefix(repository, name)) return *id;
+  if (const auto id = by_prefix(repository, name)) return repository.commit(*id);
   throw Error(Fault::not_found, name, fmt::format("is no branch, tag or commit of {}", repository.name()),
               "wdelta log REPO lists the commits; an id needs 8 digits or more");
 }
 
 }  // namespace
 
-Digest Repository::resolve(const std::string& revision) const {
+Commit Repository::commit_at(const std::string& revision) const {
   std::string name = revision;
   std::uint64_t back = 0;
   for (std::size_t tilde; (tilde = name.rfind('~')) != std::string::npos; name.resize(tilde)) {
@@ -83,14 +97,16 @@ Digest Repository::resolve(const std::string& revision) const {
     if (!steps || *steps > (1u << 30)) throw Error(Fault::usage, revision, "a number is expected behind '~'");
     back += *steps;
   }
-  const Digest start = named(*this, name);
+  Commit start = named(*this, name);
+  if (back == 0) return start;
+  if (const auto row = ancestors_in_row(start.manifest); back <= row.size()) return commit(row[back - 1].id);
   std::optional<Digest> found;
-  walk(start, [&](const CommitSummary& commit) {
+  walk(std::move(start), [&](const CommitSummary& commit) {
     if (commit.distance == back) found = commit.id;
     return !found;
   });
   if (!found) throw Error(Fault::not_found, revision, "goes back behind the first commit");
-  return *found;
+  return commit(*found);
 }
 
 Location parse_location(const std::string& text, const std::string& default_repository) {
@@ -100,6 +116,11 @@ Location parse_location(const std::string& text, const std::string& default_repo
   std::error_code ignored;
   if (at == std::string::npos || std::filesystem::exists(path, ignored)) return {text, ""};
   Location location{text.substr(0, at), text.substr(at + 1)};
+  // As git has it. In a script it is a variable that is not set, which must not come to mean the tip of main, or all.
+  if (location.revision.empty()) {
+    throw Error(Fault::usage, text, "names no revision behind its '@'",
+                "leave the '@' out for the repository, or the tip of its branch main");
+  }
   if (location.repository.empty()) location.repository = default_repository;
   if (location.repository.empty()) {
     throw Error(Fault::usage, text, "names no repository", "set WDELTA_REPO, or write REPO@REV");

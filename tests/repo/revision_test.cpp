@@ -173,17 +173,19 @@ TEST_CASE("a location splits at the last @, unless the whole exists") {
   using Pair = std::pair<std::string, std::string>;
   CHECK(split("repo") == Pair("repo", ""));
   CHECK(split("repo@v1") == Pair("repo", "v1"));
-  CHECK(split("repo@") == Pair("repo", ""));
   CHECK(split("a@b/repo@step:3~1") == Pair("a@b/repo", "step:3~1"));
   CHECK(split("s3://user@host/x@v1") == Pair("s3://user@host/x", "v1"));
   CHECK(split("@v1", "fallback") == Pair("fallback", "v1"));
-  CHECK(split("@", "fallback") == Pair("fallback", ""));
   CHECK(split("repo@v1", "fallback") == Pair("repo", "v1"));
   CHECK(fault_of([&] { split("@v1"); }) == Fault::usage);
+  CHECK(fault_of([&] { split("repo@"); }) == Fault::usage);  // a variable that is not set, not the tip of main
+  CHECK(fault_of([&] { split("@", "fallback"); }) == Fault::usage);
   const std::string with_at = scratch / "run@3";
   CHECK(split(with_at) == Pair(scratch / "run", "3"));
   fs::create_directories(with_at);
   CHECK(split(with_at) == Pair(with_at, ""));
+  fs::create_directories(scratch / "run@");
+  CHECK(split(scratch / "run@") == Pair(scratch / "run@", ""));
   CHECK(split(with_at + "@v1") == Pair(with_at, "v1"));
 }
 
