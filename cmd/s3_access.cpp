@@ -47,6 +47,35 @@ Profile read_profile(const std::string& name) {
   return {credentials[name], configuration[name == "default" ? name : "profile " + name]};
 }
 
+// Ways to credentials that only AWS's own programs go.
+void require_no_others(const Profile& profile, const std::string& profile_name) {
+  struct Way {
+    const char* setting;
+    const char* what;
+  };
+  constexpr Way k_ways[] = {{"sso_session", "single sign-on"},
+                            {"sso_start_url", "single sign-on"},
+                            {"login_session", "a login"},
+                            {"role_arn", "a role"},
+                            {"web_identity_token_file", "a web identity"},
+                            {"credential_process", "a program"},
+                            {"credential_source", "the machine"}};
+  const auto refuse = [](const std::string& object, const char* what, const std::string& named,
+                         const std::string& options) {
+    throw Error(
+        Fault::unsupported, object, fmt::format("has credentials from {} ({}), which wdelta does not ask", what, named),
+        fmt::format("eval \"$(aws configure export-credentials{} --format env)\" makes variables of them", options));
+  };
+  for (const Way& way : k_ways) {
+    if (!profile.value(way.setting).empty())
+      refuse("profile " + profile_name, way.what, way.setting, " --profile " + profile_name);
+  }
+  for (const char* variable : {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                               "AWS_CONTAINER_CREDENTIALS_FULL_URI"}) {
+    if (!environment(variable).empty()) refuse("the environment", "its container", variable, "");
+  }
+}
+
 }  // namespace
 
 S3Access s3_access() {
@@ -72,8 +101,9 @@ S3Access s3_access() {
   const std::string style = profile.value("s3.addressing_style");
   if (style == "path") s3.addressing = S3Addressing::path;
   if (style == "virtual") s3.addressing = S3Addressing::virtual_host;
-  // A profile that was asked for counts before keys in the environment, as with AWS's own programs.
-  if (const std::string id = environment("AWS_ACCESS_KEY_ID"); !id.empty() && !is_asked_for) {
+  // A profile that was asked for counts before keys in the environment, as with AWS's own programs, if it has any.
+  const bool has_keys = !profile.value("aws_access_key_id").empty();
+  if (const std::string id = environment("AWS_ACCESS_KEY_ID"); !id.empty() && (!is_asked_for || !has_keys)) {
     s3.key_id = id;
     s3.secret = environment("AWS_SECRET_ACCESS_KEY");
     s3.session_token = environment("AWS_SESSION_TOKEN");
@@ -83,6 +113,7 @@ S3Access s3_access() {
     s3.secret = profile.value("aws_secret_access_key");
     s3.session_token = profile.value("aws_session_token");
     s3.key_source = "profile " + profile_name;
+    if (!has_keys) require_no_others(profile, profile_name);
   }
   return s3;
 }
