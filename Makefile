@@ -12,7 +12,7 @@ SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check manual bench memory asan tsan fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check manual bench bench-transfer memory asan tsan fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -40,6 +40,10 @@ manual: all ## write what the program knows (options, commands, exit statuses) i
 bench: all ## kernels, BLAKE3, codec, and diff and apply against their peers (SIZE=1G)
 	@tests/setup.sh packages xdelta3 b3sum
 	@python3 tests/bench/bench.py $(BUILD) $(SIZE)
+
+bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
+	@tests/setup.sh packages curl
+	@python3 -B tests/bench/transfer_bench.py $(BUILD) $(if $(filter file,$(origin SIZE)),2G,$(SIZE))
 
 memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/setup.sh packages time bc
@@ -89,4 +93,4 @@ clean: ## remove all build folders
 	@rm -rf build build-asan build-tsan build-fuzz build-coverage build-static
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -8,6 +8,7 @@
 #include "store/store.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ class ObjectWriter {
   enum class Content { safetensors, other };
   void pack(Recipe recipe, std::span<const std::uint8_t> bytes, Content content);
   void count(const Recipe& recipe);
+  bool is_there_for_good(const Store::Wanted& wanted);
 
   Store* store_;
   const RecipeGraph* known_;
@@ -53,6 +55,7 @@ class ObjectWriter {
   std::vector<Recipe> in_pack_;
   Content last_in_pack_ = Content::other;
   std::set<Digest> put_;
+  std::optional<std::set<std::string>> doomed_;  // keys that a plan of gc names; read when it matters
   std::vector<Recipe> recipes_;
   std::uint64_t stored_bytes_ = 0;
 };

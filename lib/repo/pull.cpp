@@ -2,11 +2,12 @@
 #include "repo/pull.hpp"
 
 #include "base/error.hpp"
-#include "base/space.hpp"
 #include "repo/pull_places.hpp"
 #include "repo/pull_site.hpp"
 #include "repo/pull_start.hpp"
 #include "repo/pull_writer.hpp"
+
+#include <algorithm>
 
 namespace wdelta {
 
@@ -64,8 +65,8 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   const PullSite site(directory, PullWay::in_place, execution);
   const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
   const Manifest& manifest = commit.manifest;
-  require_space_at(directory, peak_bytes(plan, directory));
-  PullWriter writer(repository, recipes, local, engine, execution);
+  PullWriter writer(repository, recipes, local, incoming_folder(directory), engine, execution);
+  PullRoom room{peak_bytes(plan, directory), 0};
   PullReport report;
   report.strays = local.strays;
   report.written_files = plan.missing.size() + plan.missing_entrances.size();
@@ -76,8 +77,10 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
       writer.expect(*file);
       report.written_bytes += file->identity.size_bytes;
       report.fetched_bytes += writer.cost(*file);
+      room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(*file));
     }
   }
+  require_pull_space(repository.store(), directory, room);
   PullState state = state_at_work(repository, manifest, local);
   if (plan.changes_anything()) save_pull_state(directory, state);
 
@@ -112,6 +115,8 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   state.expected.clear();
   save_pull_state(directory, state);
   aside.discard();
+  std::error_code ignored;
+  fs::remove_all(incoming_folder(directory), ignored);  // of commits that nobody wanted in the end
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/leftovers.hpp"
 #include "base/path.hpp"
+#include "base/space.hpp"
 #include "repo/pull_places.hpp"
 
 #include <algorithm>
@@ -71,6 +72,18 @@ PullStart start_pull(const fs::path& directory, const Commit& commit, const Reci
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, start.local);
   start.plan = plan_pull(commit.manifest, start.local);
   return start;
+}
+
+void require_pull_space(const Store& store, const fs::path& directory, const PullRoom& room) {
+  const std::uint64_t arrived_bytes = taken_bytes_in(incoming_folder(directory));
+  std::uint64_t needed_bytes = room.written_bytes - std::min(room.written_bytes, arrived_bytes);
+  const auto spool = store.spooling_path();
+  if (spool && are_on_one_file_system(*spool, directory)) {
+    needed_bytes += room.spooled_bytes;
+  } else if (spool) {
+    require_space_at(*spool, room.spooled_bytes);
+  }
+  require_space_at(directory, needed_bytes);
 }
 
 PullState state_of(const Repository& repository) {

@@ -14,6 +14,12 @@ struct PullStart {
   PullPlan plan;
 };
 
+/// What a pull needs room for.
+struct PullRoom {
+  std::uint64_t written_bytes = 0;  ///< in its directory, at the worst
+  std::uint64_t spooled_bytes = 0;  ///< where the store keeps what is read, at the worst
+};
+
 /// Throws local for something that no pull writes into: a file, or a directory whose state is behind a symlink.
 void require_pullable(const std::filesystem::path& directory);
 
@@ -22,6 +28,10 @@ void require_pullable(const std::filesystem::path& directory);
 /// returns.
 PullStart start_pull(const std::filesystem::path& directory, const Commit& commit, const RecipeGraph& recipes,
                      LocalChanges local_changes, const Execution& execution);
+
+/// Throws local when there is not the room for what a pull writes into `directory`, nor for what the store keeps on
+/// this machine meanwhile. What a killed pull left in `directory` for the next one has its room already.
+void require_pull_space(const Store& store, const std::filesystem::path& directory, const PullRoom& room);
 
 /// The state of a directory while and after `commit` comes to be in it; files are still to be filled in.
 PullState state_of(const Repository& repository);

@@ -20,6 +20,8 @@ fs::path state_path(const fs::path& directory) { return pull_folder(directory) /
 
 fs::path pull_folder(const fs::path& directory) { return directory / ".wdelta"; }
 
+fs::path incoming_folder(const fs::path& directory) { return pull_folder(directory) / "incoming"; }
+
 PullState load_pull_state(const fs::path& directory) {
   PullState state;
   const fs::path path = state_path(directory);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
-#include "base/space.hpp"
 #include "repo/pull.hpp"
 #include "repo/pull_site.hpp"
 #include "repo/pull_start.hpp"
@@ -97,7 +96,10 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   if (!replaces) start.plan = plan_pull(manifest, local);
   refuse_in_the_way(site.directory(), local.strays, manifest);
 
-  PullWriter writer(repository, recipes, local, engine, execution);
+  // Without a directory there is no place beyond a kill but the store's own.
+  PullWriter writer(repository, recipes, local, replaces ? incoming_folder(site.directory()) : fs::path(), engine,
+                    execution);
+  PullRoom room;
   PullReport report;
   report.strays = local.strays;
   report.removed_files = start.plan.removed.size() + start.plan.in_the_way.size();
@@ -112,6 +114,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
     ++report.written_files;
     report.written_bytes += file.identity.size_bytes;
     report.fetched_bytes += writer.cost(file);
+    room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(file));
   }
   PullState state = state_of(repository);
   state.commit = commit.id;
@@ -121,7 +124,8 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
     return report;
   }
 
-  require_space_at(site.directory(), needed_bytes(manifest, local, site));
+  room.written_bytes = needed_bytes(manifest, local, site);
+  require_pull_space(repository.store(), site.directory(), room);
   execution.progress->begin("pulling", total_bytes);
   for (const ManifestFile& file : manifest.files) {
     const std::string& place = file.identity.path;

@@ -12,8 +12,9 @@
 namespace wdelta {
 
 PullWriter::PullWriter(const Repository& repository, const RecipeGraph& recipes, const LocalFiles& local,
-                       const Engine& engine, const Execution& execution)
+                       std::filesystem::path incoming, const Engine& engine, const Execution& execution)
     : repository_(&repository),
+      incoming_(std::move(incoming)),
       engine_(&engine),
       execution_(&execution),
       stored_graph_(recipes),
@@ -33,6 +34,10 @@ void PullWriter::expect(const ManifestFile& file) {
 
 std::uint64_t PullWriter::cost(const ManifestFile& file) const {
   return file.content ? 0 : graph_.cost(file.identity.digest);
+}
+
+std::uint64_t PullWriter::spooled_bytes(const ManifestFile& file) const {
+  return whole_object_of(file) != nullptr && !incoming_.empty() ? 0 : cost(file);
 }
 
 FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path) {
@@ -72,7 +77,30 @@ FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const
   return stamp_of(path).value();
 }
 
+// The object that is the file, where the cheapest way to the file is to fetch just that.
+const Recipe* PullWriter::whole_object_of(const ManifestFile& file) const {
+  if (file.content) return nullptr;
+  const Recipe* recipe = graph_.best(file.identity.digest);
+  const bool is_whole = recipe != nullptr && !recipe->is_delta && recipe->bytes.offset == 0 &&
+                        object_digest(recipe->bytes.object) == file.identity.digest;
+  return is_whole ? recipe : nullptr;
+}
+
+bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& output) {
+  const Recipe* recipe = whole_object_of(file);
+  if (recipe == nullptr) return false;
+  const std::string key = object_key(recipe->bytes.object);
+  const auto found = repository_->store().get_into(output, {key, file.identity.size_bytes}, incoming_, *execution_);
+  if (found && *found != file.identity.digest) {
+    throw Error(
+        Fault::corrupt, repository_->name() + "/" + key,
+        fmt::format("is not what it should be: digest {}, {} expected", found->hex(), file.identity.digest.hex()));
+  }
+  return found.has_value();
+}
+
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
+  if (write_as_it_arrives(file, output)) return;
   const std::vector<Digest> local = graph_.at_hand_for(file.identity.digest);
   VersionFinder finder(repository_->store(), graph_, *engine_, *execution_);
   try {

@@ -45,7 +45,8 @@ struct S3Access {
   S3Addressing addressing = S3Addressing::automatic;
 };
 
-/// What push may make when it is not there.
+/// What push may make when it is not there. On S3 a bucket is its owner's alone until the owner says otherwise,
+/// whichever it is.
 enum class BucketCreation { no, open_to_all, private_to_owner };
 
 struct Access {

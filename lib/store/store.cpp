@@ -2,6 +2,7 @@
 #include "store/store.hpp"
 
 #include "base/error.hpp"
+#include "base/reader_digest.hpp"
 #include "store/directory_store.hpp"
 #ifdef WDELTA_NETWORK
 #include "store/hub/hub_store.hpp"
@@ -13,6 +14,17 @@
 #include <iterator>
 
 namespace wdelta {
+
+std::optional<Digest> Store::get_into(OutputFile&, const Wanted&, const std::filesystem::path&,
+                                      const Execution&) const {
+  return std::nullopt;
+}
+
+void Store::put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) {
+  OutputFile staged = stage();
+  copy_and_digest(bytes, staged, execution);
+  put_staged(key, std::move(staged));
+}
 
 void Store::remove_all(std::span<const std::string> keys) {
   for (const std::string& key : keys) remove(key);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/digest.hpp"
 #include "base/execution.hpp"
 #include "base/file.hpp"
 #include "base/reader.hpp"
@@ -44,6 +45,19 @@ class Store {
 
   /// The bytes under `key`, or null when there are none. Only "there are none" is null: all else is thrown.
   virtual std::shared_ptr<const ByteReader> get(const std::string& key) const = 0;
+  struct Wanted {
+    std::string key;
+    std::uint64_t size_bytes = 0;
+  };
+  /// Writes all bytes of an object into an empty output as they arrive, once; returns their digest. Where stores keep
+  /// what has arrived for a program that comes after one that was killed, they do so in `directory`, which should be on
+  /// the output's file system; without one in a place of their own. Nothing when get() does as well or there is no such
+  /// object. Throws corrupt when it has another size.
+  virtual std::optional<Digest> get_into(OutputFile& output, const Wanted& wanted,
+                                         const std::filesystem::path& directory, const Execution& execution) const;
+  /// Where what get() reads lies on this machine while it is read, as large as what was read; nothing where it does
+  /// not.
+  virtual std::optional<std::filesystem::path> spooling_path() const { return std::nullopt; }
   /// Keeps a small object.
   virtual void put(const std::string& key, std::string_view bytes) = 0;
   /// A file to write a large object into, whose digest and so whose key is known only at its end.
@@ -52,6 +66,13 @@ class Store {
   virtual std::filesystem::path staging_path() = 0;
   /// Keeps what was written into a staged file.
   virtual void put_staged(const std::string& key, OutputFile&& staged) = 0;
+  /// Keeps a large object whose bytes are at hand: without a copy of them on this machine, where the store is another.
+  /// Reports to the progress of `execution` what is read or sent.
+  virtual void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution);
+  /// Whether it is known, by one small request, that an object of that size is there.
+  virtual bool has(const Wanted&) const { return false; }
+  /// Whether it is reached over a network: then bytes are better read twice than copied once.
+  virtual bool is_remote() const { return false; }
   /// Sends what a store gathers to make few requests of many objects. Nobody else need see an object before; nobody
   /// sees one without those that were put before the flush that came before it.
   virtual void flush() {}

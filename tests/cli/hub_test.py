@@ -290,7 +290,7 @@ class LargeTest(HubCase):
         fault = self.hub.faults.add(match=".", kind="slow", seconds=0, pause_s=0.02, times=0, skip=20)
         child = subprocess.Popen(self.command("pull", REPO, self.scratch / "out", "--transfers", "2"),
                                  env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        spool = self.scratch / "cache" / "spool"
+        spool = self.scratch / "out/.wdelta/incoming"
         deadline = time.monotonic() + 60
         while child.poll() is None and time.monotonic() < deadline:
             if sum(path.stat().st_blocks * 512 for path in spool.glob("*")) > 10 << 20:

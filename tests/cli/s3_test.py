@@ -244,13 +244,13 @@ class LargeObjects(S3Case):
 
         self.s3.fault_for = fail_after_some
         self.run_fails(8, "pull", REPO, self.scratch / "out")
-        self.assertNotEqual(list((self.scratch / "cache").glob("spool-*")), [])
+        self.assertNotEqual(list((self.scratch / "out/.wdelta/incoming").glob("spool-*")), [])
         self.s3.fault_for = lambda request: None
         self.s3.bytes_out = 0
         self.run_ok("pull", REPO, self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", checkpoint)
         self.assertLess(self.s3.bytes_out, 38 * MIB)
-        self.assertEqual(list((self.scratch / "cache").glob("spool-*")), [])
+        self.assertFalse((self.scratch / "out/.wdelta/incoming").exists())
 
     def test_bodies_that_end_early_are_gone_on_with(self):
         self.serve()

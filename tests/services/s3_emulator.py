@@ -172,6 +172,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if length is None and self.command in ("PUT", "POST"):
             self.violate("a body without Content-Length")
         body = self.rfile.read(int(length or 0))
+        if len(body) < int(length or 0):
+            raise ConnectionResetError  # a request that is not whole has no effect
         with self.s3.lock:
             self.s3.bytes_in += len(body)
         return body
@@ -225,6 +227,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, path, query, body):
         bucket_name, _, key = urllib.parse.unquote(path.lstrip("/")).partition("/")
         bucket = self.s3.buckets.get(bucket_name)
+        if not key and self.command == "PUT" and not query:
+            return self.make_bucket(bucket_name, bucket, body)
         if bucket is None:
             raise Refusal(404, "NoSuchBucket", "there is no such bucket")
         with self.s3.lock:
@@ -292,7 +296,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         bucket.pop(key, None)
         self.reply(204, b"")
 
+    def make_bucket(self, name, bucket, body):
+        if bucket is not None:
+            raise Refusal(409, "BucketAlreadyOwnedByYou", "it is there")
+        if name.startswith("taken"):
+            raise Refusal(409, "BucketAlreadyExists", "somebody else has that name")
+        if not re.fullmatch("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", name):
+            raise Refusal(400, "InvalidBucketName", "that is no name for a bucket")
+        if body:
+            raise Refusal(400, "InvalidLocationConstraint", "there is one place here")
+        self.s3.buckets[name] = {}
+        self.reply(200, b"", Location=f"/{name}")
+
     def answer_for_bucket(self, bucket, query):
+        if self.command == "HEAD" and not query:
+            return self.reply(200, b"")
         if self.command != "GET":
             raise Refusal(405, "MethodNotAllowed")
         prefix = query.get("prefix", "")

@@ -2,9 +2,11 @@
 // The contract of Store, held against every store there is.
 #include "store/store.hpp"
 
+#include "base/blake3.hpp"
 #include "store/directory_store.hpp"
 #include "store/s3_emulator.hpp"
 #include "store/store_space.hpp"
+#include "testing/execution.hpp"
 #include "testing/fault.hpp"
 #include "testing/memory_store.hpp"
 #include "testing/random.hpp"
@@ -250,6 +252,50 @@ TEST_CASE("a staged object is no key before it is kept, and one that is dropped 
     again.append("replaced");
     store.put_staged("objects/ab/x", std::move(again));
     CHECK(get(store, "objects/ab/x") == "replaced");
+  });
+}
+
+TEST_CASE("bytes at hand are kept whole, and are found and fetched under their key") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  for_each_store([&](Store& store) {
+    const testing::SilentExecution execution(2);
+    for (const std::size_t size : {std::size_t{1}, std::size_t{3'000'000}}) {
+      const MemoryReader bytes(testing::random_bytes(random, size), "file");
+      CHECK_FALSE(store.has({"objects/ab/x", size}));
+      store.put_bytes("objects/ab/x", bytes, execution);
+      CHECK(get(store, "objects/ab/x") == testing::text_of(read_all(bytes)));
+      if (store.is_remote()) CHECK(store.has({"objects/ab/x", size}));
+      CHECK_FALSE(store.has({"objects/ab/x", size + 1}));
+      ScratchDirectory scratch;
+      OutputFile output(scratch / "out");
+      const auto digest = store.get_into(output, {"objects/ab/x", size}, scratch / "incoming", execution);
+      CHECK(digest.has_value() == store.is_remote());
+      if (digest) {
+        output.commit(Overwrite::yes, Durability::cached);
+        CHECK(digest == blake3(read_all(bytes)));
+        CHECK(testing::get_file(scratch / "out") == testing::text_of(read_all(bytes)));
+        OutputFile other(scratch / "other");
+        CHECK(fault_of([&] { store.get_into(other, {"objects/ab/x", size + 1}, {}, execution); }) == Fault::corrupt);
+      }
+      OutputFile none(scratch / "none");
+      CHECK_FALSE(store.get_into(none, {"objects/ab/none", size}, {}, execution).has_value());
+      store.remove("objects/ab/x");
+    }
+  });
+}
+
+TEST_CASE("of many keys those are removed that are older than a time") {
+  for_each_store([](Store& store) {
+    std::vector<std::string> keys_put;
+    for (int i = 0; i < 7; ++i) keys_put.push_back("objects/" + std::to_string(i) + "/x");
+    for (const std::string& key : keys_put) store.put(key, "x");
+    store.put("objects/other", "x");
+    const std::int64_t written_s = store.list("").back().written_ms / 1000;
+    CHECK(store.remove_all_older(keys_put, written_s - 60).empty());
+    keys_put.push_back("objects/none");
+    CHECK(store.remove_all_older(keys_put, written_s + 2).size() == 7);
+    CHECK(keys(store, "") == std::vector<std::string>{"objects/other"});
   });
 }
 

@@ -14,7 +14,7 @@ bool is_same_name(std::string_view a, std::string_view b) { return std::ranges::
 
 HttpBody HttpBody::of_text(std::string_view text) {
   auto reader = std::make_shared<MemoryReader>(std::vector<std::uint8_t>(text.begin(), text.end()), "body");
-  return {std::move(reader), 0, text.size()};
+  return {std::move(reader), 0, text.size(), {}};
 }
 
 const std::string* HttpResponse::header(std::string_view name) const {

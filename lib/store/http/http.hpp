@@ -24,6 +24,8 @@ struct HttpBody {
   std::shared_ptr<const ByteReader> reader;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
+  /// Told how many bytes of it were given away so far; fewer than before when it is sent again.
+  std::function<void(std::uint64_t sent_bytes)> on_sent;
 
   static HttpBody of_text(std::string_view text);
 };

@@ -74,6 +74,7 @@ std::size_t HttpTransfer::give_body(std::span<std::uint8_t> room) {
   rate_limit.wait_for(piece.size(), stop);
   moved();
   sent_bytes += piece.size();
+  if (body.on_sent) body.on_sent(sent_bytes);
   return piece.size();
 }
 

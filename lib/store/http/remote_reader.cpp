@@ -173,4 +173,18 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
   state.spool.read_at(offset, bytes);
 }
 
+void require_size(const RemoteObject& object, std::uint64_t size_bytes) {
+  if (object.size_bytes == size_bytes) return;
+  throw Error(Fault::corrupt, object.name, fmt::format("has {} bytes, {} expected", object.size_bytes, size_bytes));
+}
+
+std::shared_ptr<const ByteReader> reader_of(FoundObject found, const std::filesystem::path& directory,
+                                            std::shared_ptr<ReadAhead> read_ahead) {
+  const auto beginning = found.beginning_bytes();
+  if (found.is_whole()) {
+    return std::make_shared<MemoryReader>(std::vector(beginning.begin(), beginning.end()), found.object.name);
+  }
+  return std::make_shared<RemoteReader>(std::move(found.object), beginning, directory, std::move(read_ahead));
+}
+
 }  // namespace wdelta

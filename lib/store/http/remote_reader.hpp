@@ -29,6 +29,17 @@ struct RemoteObject {
   std::function<void(std::uint64_t offset, std::uint64_t size_bytes, const Sink& sink)> fetch;
 };
 
+/// An object that a store was asked for, and what came along with the answer: its first bytes, or all of them.
+struct FoundObject {
+  RemoteObject object;
+  std::string beginning;
+
+  bool is_whole() const { return beginning.size() >= object.size_bytes; }
+  std::span<const std::uint8_t> beginning_bytes() const {
+    return {reinterpret_cast<const std::uint8_t*>(beginning.data()), beginning.size()};
+  }
+};
+
 /// Reads an object of a remote store. Pages of 1 MiB go through a file in `directory` (see Spool), so memory stays the
 /// same whatever the object's size, what is read twice is fetched once, and a pull that was killed is gone on with.
 /// Where reads follow each other, what comes next is fetched meanwhile in parallel requests of some MiB each.
@@ -50,5 +61,12 @@ class RemoteReader final : public ByteReader {
   std::shared_ptr<ReadAhead> read_ahead_;
   int exceptions_at_birth_;
 };
+
+/// Throws corrupt when an object has not `size_bytes`.
+void require_size(const RemoteObject& object, std::uint64_t size_bytes);
+
+/// Reads what was found: from memory where all of it came.
+std::shared_ptr<const ByteReader> reader_of(FoundObject found, const std::filesystem::path& directory,
+                                            std::shared_ptr<ReadAhead> read_ahead);
 
 }  // namespace wdelta

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/spool.hpp"
 
-#include "base/blake3.hpp"
 #include "base/error.hpp"
 
 #include <algorithm>
@@ -20,15 +19,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What is written down of a page: its number, little-endian, and the digest of its bytes.
+// What is written down of a page: its number, little-endian, and its value in the tree.
 constexpr std::size_t k_record_bytes = 8 + 32;
 using Record = std::array<std::uint8_t, k_record_bytes>;
 
-Record record_of(std::uint64_t page, std::span<const std::uint8_t> bytes) {
+Record record_of(std::uint64_t page, const Digest& value) {
   Record record{};
   for (unsigned i = 0; i < 8; ++i) record[i] = static_cast<std::uint8_t>(page >> (8 * i));
-  const Digest digest = blake3(bytes);
-  std::ranges::copy(digest.bytes, record.begin() + 8);
+  std::ranges::copy(value.bytes, record.begin() + 8);
   return record;
 }
 
@@ -47,7 +45,8 @@ constexpr int k_private_mode = 0600;
 
 }  // namespace
 
-Spool::Spool(const fs::path& directory, std::string_view identity, std::uint64_t size_bytes) : size_bytes_(size_bytes) {
+Spool::Spool(const fs::path& directory, std::string_view identity, std::uint64_t size_bytes)
+    : size_bytes_(size_bytes), tree_(size_bytes, {k_page_bytes}) {
   make_directories(directory);
   if (!identity.empty() && open_named(directory, identity)) {
     read_found_pages();
@@ -59,6 +58,12 @@ Spool::Spool(const fs::path& directory, std::string_view identity, std::uint64_t
   bytes_ = Fd(::mkostemp(name.data(), O_CLOEXEC));
   if (!bytes_) throw cannot(name, "create");
   ::unlink(name.c_str());
+}
+
+bool Spool::move_into(OutputFile& output) {
+  if (path_.empty() || !output.adopt(bytes_, path_)) return false;
+  ::unlink((path_.string() + ".pages").c_str());
+  return true;
 }
 
 void Spool::forget() {
@@ -98,12 +103,14 @@ void Spool::read_found_pages() {
     const std::uint64_t begin = page * k_page_bytes;
     const auto there = std::span(bytes).first(std::min<std::uint64_t>(k_page_bytes, size_bytes_ - begin));
     const ssize_t got = ::pread(bytes_.get(), there.data(), there.size(), static_cast<off_t>(begin));
-    if (got == static_cast<ssize_t>(there.size()) && record_of(page, there) == record) found_pages_.push_back(page);
+    if (got != static_cast<ssize_t>(there.size())) continue;
+    tree_.set_segment(page, there);
+    if (record_of(page, tree_.segment_value(page)) == record) found_pages_.push_back(page);
   }
 }
 
 void Spool::write_page(std::uint64_t page, std::span<const std::uint8_t> bytes) {
-  const std::span<const std::uint8_t> whole = bytes;
+  tree_.set_segment(page, bytes);
   off_t offset = static_cast<off_t>(page * k_page_bytes);
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(bytes_.get(), bytes.data(), bytes.size(), offset);
@@ -113,7 +120,7 @@ void Spool::write_page(std::uint64_t page, std::span<const std::uint8_t> bytes) 
     offset += written;
   }
   if (!pages_) return;
-  const Record record = record_of(page, whole);
+  const Record record = record_of(page, tree_.segment_value(page));
   const std::lock_guard lock(mutex_);
   // A record cut short would shift all behind it; on a full disk the pages are still good for this program.
   if (::write(pages_.get(), record.data(), record.size()) != static_cast<ssize_t>(record.size())) pages_ = Fd();

@@ -2,22 +2,16 @@
 #include "store/hub/hub_reader.hpp"
 
 #include "base/error.hpp"
-#include "store/http/remote_reader.hpp"
 #include "store/http/retry.hpp"
 
 #include <fmt/format.h>
 #include <mutex>
-#include <vector>
 
 namespace wdelta {
 
 namespace {
 
 constexpr std::uint64_t k_first_bytes = std::uint64_t{1} << 20;
-
-std::span<const std::uint8_t> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 // Fetches ranges of one file. The Hub says where its bytes are, by a URL that is good for a while.
 class HubRanges {
@@ -82,33 +76,28 @@ class HubRanges {
 
 }  // namespace
 
-std::shared_ptr<const ByteReader> open_hub_file(std::shared_ptr<const HubClient> client, const std::string& path,
-                                                const std::filesystem::path& spool_directory,
-                                                std::shared_ptr<ReadAhead> read_ahead) {
-  const auto found = client->fetch(path, [] {
+std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubClient> client, const std::string& path) {
+  auto fetched = client->fetch(path, [] {
     HttpRequest request;
     request.headers.push_back(range_header({0, k_first_bytes}));
     return request;
   });
-  if (!found) return nullptr;
-  const std::string name = fmt::format("hf://buckets/{}/{}", client->bucket(), path);
-  const HttpResponse& response = found->response;
+  if (!fetched) return std::nullopt;
+  HttpResponse& response = fetched->response;
+  FoundObject found;
+  found.object.name = fmt::format("hf://buckets/{}/{}", client->bucket(), path);
   // Of an empty file there is no part.
-  const std::string& text = response.status == 416 ? std::string() : response.text;
-  const std::uint64_t size_bytes =
-      response.status == 206 ? response.whole_size_bytes().value_or(text.size()) : text.size();
-  if (text.size() == size_bytes) {
-    return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(text.begin(), text.end()), name);
-  }
-  const auto ranges = std::make_shared<HubRanges>(client, path, found->url, size_bytes);
-  RemoteObject object;
-  object.name = name;
-  object.size_bytes = size_bytes;
-  if (!found->xet_hash.empty()) object.identity = fmt::format("{} {}", name, found->xet_hash);
-  object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
+  if (response.status == 416) return found;
+  found.beginning = std::move(response.text);
+  const std::uint64_t came_bytes = found.beginning.size();
+  found.object.size_bytes = response.status == 206 ? response.whole_size_bytes().value_or(came_bytes) : came_bytes;
+  if (!fetched->xet_hash.empty()) found.object.identity = fmt::format("{} {}", found.object.name, fetched->xet_hash);
+  found.object.stop = client->http().stop();
+  const auto ranges = std::make_shared<HubRanges>(client, path, fetched->url, found.object.size_bytes);
+  found.object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
     ranges->fetch(offset, size, sink);
   };
-  return std::make_shared<RemoteReader>(std::move(object), bytes_of(text), spool_directory, std::move(read_ahead));
+  return found;
 }
 
 }  // namespace wdelta

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/path.hpp"
+#include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
 #include "store/hub/hub_reader.hpp"
 #include "store/hub/xet_sender.hpp"
@@ -29,6 +30,23 @@ class StagedReader final : public ByteReader {
  private:
   const OutputFile* file_;
   std::string name_;
+};
+
+/// Reports what is read of it.
+class ReportedReader final : public ByteReader {
+ public:
+  ReportedReader(const ByteReader& bytes, Progress& progress) : bytes_(&bytes), progress_(&progress) {}
+
+  std::uint64_t size_bytes() const override { return bytes_->size_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    bytes_->read_at(offset, bytes);
+    progress_->advance(bytes.size());
+  }
+  const std::string& name() const override { return bytes_->name(); }
+
+ private:
+  const ByteReader* bytes_;
+  Progress* progress_;
 };
 
 }  // namespace
@@ -101,12 +119,27 @@ std::shared_ptr<const ByteReader> HubStore::get(const std::string& key) const {
       readers_.erase(found);
     }
   }
-  auto reader = open_hub_file(client_, path, directory_ / "spool", read_ahead_);
-  if (reader != nullptr) {
-    const std::lock_guard lock(mutex_);
-    readers_[path] = reader;
-  }
+  auto found = find_hub_file(client_, path);
+  if (!found) return nullptr;
+  auto reader = reader_of(std::move(*found), directory_ / "spool", read_ahead_);
+  const std::lock_guard lock(mutex_);
+  readers_[path] = reader;
   return reader;
+}
+
+std::optional<Digest> HubStore::get_into(OutputFile& output, const Wanted& wanted, const fs::path& directory,
+                                         const Execution& execution) const {
+  const std::string path = path_of(wanted.key);
+  {
+    const std::lock_guard lock(mutex_);
+    flush_if(gathered_ && gathered_->has(path));
+  }
+  const auto found = find_hub_file(client_, path);
+  if (!found) return std::nullopt;
+  require_size(found->object, wanted.size_bytes);
+  Execution transfers = execution;
+  transfers.threads = client_->http().options().transfers;
+  return download(*found, output, directory.empty() ? directory_ / "spool" : directory, transfers);
 }
 
 void HubStore::put(const std::string& key, std::string_view bytes) {
@@ -127,10 +160,19 @@ OutputFile HubStore::stage() { return OutputFile(staging_path()); }
 
 void HubStore::put_staged(const std::string& key, OutputFile&& staged) {
   const OutputFile file = std::move(staged);
+  gather(key, StagedReader(file, key));
+}
+
+// Xorbs are sent as they fill, and no more are made than are on their way: what is read is about what is sent.
+void HubStore::put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) {
+  gather(key, ReportedReader(bytes, *execution.progress));
+}
+
+void HubStore::gather(const std::string& key, const ByteReader& bytes) {
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
   readers_.erase(path_of(key));
-  gathered_->add(path_of(key), StagedReader(file, key));
+  gathered_->add(path_of(key), bytes);
   flush_if(gathered_->is_large());
 }
 

@@ -29,10 +29,15 @@ class HubStore final : public Store {
 
   const std::string& name() const override { return name_; }
   std::shared_ptr<const ByteReader> get(const std::string& key) const override;
+  std::optional<Digest> get_into(OutputFile& output, const Wanted& wanted, const std::filesystem::path& directory,
+                                 const Execution& execution) const override;
+  std::optional<std::filesystem::path> spooling_path() const override { return directory_ / "spool"; }
   void put(const std::string& key, std::string_view bytes) override;
   OutputFile stage() override;
   std::filesystem::path staging_path() override;
   void put_staged(const std::string& key, OutputFile&& staged) override;
+  void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) override;
+  bool is_remote() const override { return true; }
   void flush() override;
   bool create(const std::string& key, std::string_view bytes) override;
   std::optional<Contest> contest() const override;
@@ -49,6 +54,7 @@ class HubStore final : public Store {
 
   std::string path_of(const std::string& key) const;
   void flush_if(bool is_needed) const;
+  void gather(const std::string& key, const ByteReader& bytes);
 
   std::string name_;
   std::string prefix_;

@@ -45,7 +45,7 @@ HttpResponse send_with_token(HubClient& client, const std::string& method, const
           request.secret_headers.push_back({"Authorization", "Bearer " + token.access_token});
           if (body) {
             request.headers.push_back({"Content-Type", "application/octet-stream"});
-            request.body = HttpBody{body, 0, body->size_bytes()};
+            request.body = HttpBody{body, 0, body->size_bytes(), {}};
           }
           return request;
         },

@@ -48,6 +48,12 @@ std::string base_url_of(const std::string& bucket, const S3Access& access) {
   return endpoint.substr(0, host) + bucket + "." + endpoint.substr(host);
 }
 
+bool is_protected(const std::string& url) {
+  constexpr std::string_view k_safe[] = {"https://", "http://127.0.0.1:", "http://127.0.0.1/",
+                                         "http://[::1]:", "http://[::1]/"};
+  return std::ranges::any_of(k_safe, [&](std::string_view beginning) { return url.starts_with(beginning); });
+}
+
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
@@ -65,7 +71,7 @@ S3Connection::S3Connection(std::string bucket, const Access& access, const Execu
 bool S3Connection::is_hub_gateway() const { return base_url_.starts_with("https://s3.hf.co/"); }
 
 HttpRequest S3Connection::signed_request(const S3Request& request) const {
-  // What TLS protects need not be read twice to be hashed.
+  // What TLS protects, or no wire carries, need not be read twice to be hashed.
   constexpr std::uint64_t k_largest_hashed_bytes = 8 << 20;
   HttpRequest http;
   http.method = request.method;
@@ -75,8 +81,7 @@ HttpRequest S3Connection::signed_request(const S3Request& request) const {
   http.body = request.body;
   http.sink = request.sink;
   http.longest_text_bytes = request.longest_text_bytes;
-  const bool is_hashed =
-      !http.body || http.body->size_bytes <= k_largest_hashed_bytes || !base_url_.starts_with("https://");
+  const bool is_hashed = !http.body || http.body->size_bytes <= k_largest_hashed_bytes || !is_protected(base_url_);
   const std::string hash = !is_hashed ? k_unsigned_payload : sha256_hex(http.body.value_or(HttpBody{}));
   sign(http, access_, hash, {std::time(nullptr) + clock_offset_s_});
   return http;
@@ -139,6 +144,29 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std
   }
 }
 
+// Looked for first: to make one's own again is an error with some stores, and with one region of AWS puts its rights
+// back to what they were.
+void S3Connection::create_bucket() {
+  S3Request look;
+  look.method = "HEAD";
+  if (send(look).http.status != 404) return;
+  S3Request make;
+  make.method = "PUT";
+  const bool is_elsewhere = access_.endpoint.empty() && access_.region != "us-east-1";
+  make.body = HttpBody::of_text(
+      is_elsewhere ? fmt::format("<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                                 "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>",
+                                 access_.region)
+                   : "");
+  const S3Response response = send(make);
+  if (response.http.is_success() || response.error.code == "BucketAlreadyOwnedByYou") return;
+  const Error reason = error_of(response, bucket_);
+  throw Error(reason.fault(), bucket_, fmt::format("the bucket cannot be made: {}", reason.what()),
+              response.error.code == "BucketAlreadyExists"
+                  ? "somebody else has that name: take another"
+                  : "make it by the store's own means, and leave out --create");
+}
+
 Error S3Connection::error_of(const S3Response& response, const std::string& object) const {
   const int status = response.http.status;
   const std::string& code = response.error.code;
@@ -151,7 +179,7 @@ Error S3Connection::error_of(const S3Response& response, const std::string& obje
   const std::string key_source = access_.key_source.empty() ? "the environment" : access_.key_source;
   if (code == "NoSuchBucket")
     return with(Fault::not_found, fmt::format("there is no bucket {} at {}", bucket_, shown_url(base_url_)),
-                "check its name, AWS_ENDPOINT_URL and the region");
+                "check its name, AWS_ENDPOINT_URL and the region; wdelta push --create makes it");
   if (code == "InvalidAccessKeyId")
     return with(Fault::network, fmt::format("the store does not know the access key of {}", key_source),
                 k_credentials_hint);

@@ -44,6 +44,10 @@ class S3Connection {
   /// The same; `change` is called before each try, for what depends on how far the last one came.
   S3Response send(const S3Request& request, Repeat repeat, const std::function<void(S3Request&)>& change);
 
+  /// Makes the bucket when there is none; nobody but its owner sees what is in it. Throws what keeps it from being
+  /// made.
+  void create_bucket();
+
   /// What went wrong, in a user's words. `object` is the key or the bucket.
   Error error_of(const S3Response& response, const std::string& object) const;
 

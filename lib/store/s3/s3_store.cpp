@@ -3,7 +3,7 @@
 
 #include "base/moment.hpp"
 #include "base/path.hpp"
-#include "store/http/remote_reader.hpp"
+#include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
 #include "store/s3/s3_upload.hpp"
 
@@ -18,6 +18,21 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t k_first_read_bytes = Spool::k_page_bytes;
+
+// An output that is still being written, seen as a reader; it must outlive this.
+class OutputReader final : public ByteReader {
+ public:
+  OutputReader(const OutputFile& file, std::string name)
+      : file_(&file), size_bytes_(file.size_bytes()), name_(std::move(name)) {}
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const OutputFile* file_;
+  std::uint64_t size_bytes_;
+  std::string name_;
+};
 
 bool is_taken(const S3Response& response) { return response.http.status == 412; }
 
@@ -60,6 +75,7 @@ std::unique_ptr<Store> open_s3_store(const std::string& location, const std::str
   std::string name = location;
   while (name.ends_with('/')) name.pop_back();
   auto connection = std::make_shared<S3Connection>(path.substr(0, slash), access, execution);
+  if (access.creation != BucketCreation::no) connection->create_bucket();
   return std::make_unique<S3Store>(S3Store::Place{name, prefix}, std::move(connection), access, execution);
 }
 
@@ -88,45 +104,51 @@ std::shared_ptr<const ByteReader> S3Store::get(const std::string& key) const {
       readers_.erase(found);
     }
   }
-  auto reader = open(key);
-  if (reader != nullptr) {
-    const std::lock_guard lock(mutex_);
-    readers_[key] = reader;
-  }
+  auto found = find(key);
+  if (!found) return nullptr;
+  auto reader = reader_of(std::move(*found), directory_, read_ahead_);
+  const std::lock_guard lock(mutex_);
+  readers_[key] = reader;
   return reader;
 }
 
+std::optional<Digest> S3Store::get_into(OutputFile& output, const Wanted& wanted, const fs::path& directory,
+                                        const Execution& execution) const {
+  const auto found = find(wanted.key);
+  if (!found) return std::nullopt;
+  require_size(found->object, wanted.size_bytes);
+  Execution transfers = execution;
+  transfers.threads = connection_->client().options().transfers;
+  return download(*found, output, directory.empty() ? directory_ : directory, transfers);
+}
+
 // Asks for the beginning at once: for most objects that is all of it, and the answer says how much there is.
-std::shared_ptr<const ByteReader> S3Store::open(const std::string& key) const {
+std::optional<FoundObject> S3Store::find(const std::string& key) const {
   S3Request request;
   request.key = full_key(key);
   request.longest_text_bytes = k_first_read_bytes;
   const std::string object = object_of(key);
   S3Request begin = request;
   begin.headers.push_back(range_header({0, k_first_read_bytes}));
-  const S3Response response = connection_->send(begin);
+  S3Response response = connection_->send(begin);
   const int status = response.http.status;
-  const std::string& text = response.http.text;
-  if (status == 404 && response.error.code != "NoSuchBucket" && !response.is_elsewhere) return nullptr;
+  if (status == 404 && response.error.code != "NoSuchBucket" && !response.is_elsewhere) return std::nullopt;
+  FoundObject found;
+  found.object.name = object;
   // No part of nothing can be had.
-  if (status == 416) return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(), object);
+  if (status == 416) return found;
   if (!response.http.is_success()) throw connection_->error_of(response, object);
-  const std::uint64_t size_bytes = status == 206 ? response.http.whole_size_bytes().value_or(text.size()) : text.size();
-  if (size_bytes <= text.size()) {
-    return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(text.begin(), text.end()), object);
-  }
+  found.beginning = std::move(response.http.text);
+  const std::uint64_t came_bytes = found.beginning.size();
+  found.object.size_bytes = status == 206 ? response.http.whole_size_bytes().value_or(came_bytes) : came_bytes;
   const std::string etag = response.http.header_or_empty("etag");
-  RemoteObject remote;
-  remote.name = object;
-  remote.size_bytes = size_bytes;
-  if (!etag.empty()) remote.identity = connection_->base_url() + "\n" + request.key + "\n" + etag;
-  remote.stop = execution_.stop;
-  remote.fetch = [connection = connection_, request, object, etag](std::uint64_t offset, std::uint64_t count,
-                                                                   const RemoteObject::Sink& sink) {
+  if (!etag.empty()) found.object.identity = connection_->base_url() + "\n" + request.key + "\n" + etag;
+  found.object.stop = execution_.stop;
+  found.object.fetch = [connection = connection_, request, object, etag](std::uint64_t offset, std::uint64_t count,
+                                                                         const RemoteObject::Sink& sink) {
     fetch_range(*connection, request, object, etag, {offset, count}, sink);
   };
-  const auto beginning = std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  return std::make_shared<RemoteReader>(std::move(remote), beginning, directory_, read_ahead_);
+  return found;
 }
 
 void S3Store::put(const std::string& key, std::string_view bytes) {
@@ -148,9 +170,25 @@ OutputFile S3Store::stage() { return OutputFile(staging_path()); }
 
 void S3Store::put_staged(const std::string& key, OutputFile&& staged) {
   const OutputFile output = std::move(staged);
-  const S3Target target{full_key(key), object_of(key)};
-  upload(*connection_, target, output, execution_);
+  NoProgress silent;
+  Execution execution = execution_;
+  execution.progress = &silent;
+  upload(*connection_, {full_key(key), object_of(key)}, OutputReader(output, object_of(key)), execution);
   forget(key);
+}
+
+void S3Store::put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) {
+  upload(*connection_, {full_key(key), object_of(key)}, bytes, execution);
+  forget(key);
+}
+
+bool S3Store::has(const Wanted& wanted) const {
+  S3Request request;
+  request.method = "HEAD";
+  request.key = full_key(wanted.key);
+  const S3Response response = connection_->send(request);
+  return response.http.status == 200 &&
+         response.http.header_or_empty("content-length") == std::to_string(wanted.size_bytes);
 }
 
 // A try whose answer is lost is not simply sent again: a store that ignores the condition would write a second time,
@@ -263,27 +301,48 @@ void S3Store::remove(const std::string& key) {
 }
 
 bool S3Store::remove_older(const std::string& key, std::int64_t time_s) {
-  const std::string full = full_key(key);
-  for (const S3Object& object : list_objects(full).objects) {
-    if (object.key != full) continue;
-    if (object.written_ms >= time_s * 1000) return false;
-    // Stores that know the condition remove only what was looked at; for others there is a moment between the two,
-    // which is why a push puts again what a plan names once its branch has moved.
-    S3Request request;
-    request.method = "DELETE";
-    request.key = full;
-    if (!object.etag.empty()) request.headers.push_back({"If-Match", object.etag});
-    S3Response response = connection_->send(request);
-    if (response.http.status == 501 || response.http.status == 400) {
-      request.headers.clear();
-      response = connection_->send(request);
-    }
-    forget(key);
-    if (response.http.status == 412 || response.http.status == 404) return false;
-    if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
-    return true;
+  return !remove_all_older(std::span(&key, 1), time_s).empty();
+}
+
+// Their ages come from lists: of one key, or for many of all that begins as they do.
+std::vector<std::string> S3Store::remove_all_older(std::span<const std::string> keys, std::int64_t time_s) {
+  constexpr std::size_t k_few = 4;
+  std::map<std::string, S3Object> found;
+  const auto look = [&](const std::string& full_prefix) {
+    for (S3Object& object : list_objects(full_prefix).objects) found[object.key] = std::move(object);
+  };
+  if (keys.size() > k_few) {
+    const auto [least, greatest] = std::ranges::minmax(keys);
+    const auto end = std::ranges::mismatch(least, greatest).in1;
+    look(place_.prefix + std::string(least.begin(), end));
   }
-  return false;
+  std::vector<std::string> removed;
+  for (const std::string& key : keys) {
+    execution_.check_stop();
+    if (keys.size() <= k_few) look(full_key(key));
+    const auto object = found.find(full_key(key));
+    if (object != found.end() && remove_if_older(key, object->second, time_s)) removed.push_back(key);
+  }
+  return removed;
+}
+
+bool S3Store::remove_if_older(const std::string& key, const S3Object& object, std::int64_t time_s) {
+  if (object.written_ms >= time_s * 1000) return false;
+  // Stores that know the condition remove only what was looked at; for others there is a moment between the two, which
+  // is why a push puts again what a plan names once its branch has moved.
+  S3Request request;
+  request.method = "DELETE";
+  request.key = object.key;
+  if (!object.etag.empty()) request.headers.push_back({"If-Match", object.etag});
+  S3Response response = connection_->send(request);
+  if (response.http.status == 501 || response.http.status == 400) {
+    request.headers.clear();
+    response = connection_->send(request);
+  }
+  forget(key);
+  if (response.http.status == 412 || response.http.status == 404) return false;
+  if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
+  return true;
 }
 
 void S3Store::remove_leftovers(std::int64_t time_s) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/http/read_ahead.hpp"
+#include "store/http/remote_reader.hpp"
 #include "store/s3/s3_connection.hpp"
 #include "store/store.hpp"
 
@@ -28,10 +29,16 @@ class S3Store final : public Store {
 
   const std::string& name() const override { return place_.location; }
   std::shared_ptr<const ByteReader> get(const std::string& key) const override;
+  std::optional<Digest> get_into(OutputFile& output, const Wanted& wanted, const std::filesystem::path& directory,
+                                 const Execution& execution) const override;
+  std::optional<std::filesystem::path> spooling_path() const override { return directory_; }
   void put(const std::string& key, std::string_view bytes) override;
   OutputFile stage() override;
   std::filesystem::path staging_path() override;
   void put_staged(const std::string& key, OutputFile&& staged) override;
+  void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) override;
+  bool has(const Wanted& wanted) const override;
+  bool is_remote() const override { return true; }
   bool create(const std::string& key, std::string_view bytes) override;
   bool has_exclusive_create() override;
   std::optional<Contest> contest() const override;
@@ -39,18 +46,20 @@ class S3Store final : public Store {
   TimedListing list_with_time(const std::string& prefix) const override;
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
+  std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s) override;
   void remove_leftovers(std::int64_t time_s) override;
 
  private:
   std::string full_key(const std::string& key) const;
   std::string object_of(const std::string& key) const { return place_.location + "/" + key; }
-  std::shared_ptr<const ByteReader> open(const std::string& key) const;
+  std::optional<FoundObject> find(const std::string& key) const;
   struct Objects {
     std::vector<S3Object> objects;
     std::optional<std::int64_t> now_ms;
   };
   Objects list_objects(const std::string& full_prefix) const;
   void forget(const std::string& key);
+  bool remove_if_older(const std::string& key, const S3Object& object, std::int64_t time_s);
 
   Place place_;
   std::shared_ptr<S3Connection> connection_;

@@ -19,20 +19,26 @@ std::uint64_t part_size_for(std::uint64_t size_bytes) {
   return std::max(k_smallest_part_bytes, (needed + k_mib - 1) / k_mib * k_mib);
 }
 
-// An output that is still being written, seen as a reader; it must outlive this.
-class OutputReader final : public ByteReader {
+// Somebody else's bytes, for as long as an upload takes.
+class BorrowedReader final : public ByteReader {
  public:
-  OutputReader(const OutputFile& file, std::string name)
-      : file_(&file), size_bytes_(file.size_bytes()), name_(std::move(name)) {}
-  std::uint64_t size_bytes() const override { return size_bytes_; }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
-  const std::string& name() const override { return name_; }
+  explicit BorrowedReader(const ByteReader& bytes) : bytes_(&bytes) {}
+  std::uint64_t size_bytes() const override { return bytes_->size_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { bytes_->read_at(offset, bytes); }
+  const std::string& name() const override { return bytes_->name(); }
 
  private:
-  const OutputFile* file_;
-  std::uint64_t size_bytes_;
-  std::string name_;
+  const ByteReader* bytes_;
 };
+
+// Told how far a body has come; one that is sent again counts once.
+std::function<void(std::uint64_t)> reports_to(Progress& progress) {
+  return [&progress, reported = std::make_shared<std::uint64_t>(0)](std::uint64_t sent_bytes) {
+    if (sent_bytes <= *reported) return;
+    progress.advance(sent_bytes - *reported);
+    *reported = sent_bytes;
+  };
+}
 
 S3Request request_for(const char* method, const S3Target& target, std::vector<QueryParameter> query) {
   S3Request request;
@@ -44,9 +50,11 @@ S3Request request_for(const char* method, const S3Target& target, std::vector<Qu
 
 class PartedUpload {
  public:
-  PartedUpload(S3Connection& connection, const S3Target& target, std::shared_ptr<const ByteReader> file)
+  PartedUpload(S3Connection& connection, const S3Target& target, std::shared_ptr<const ByteReader> file,
+               Progress& progress)
       : connection_(&connection),
         target_(&target),
+        progress_(&progress),
         file_(std::move(file)),
         part_bytes_(part_size_for(file_->size_bytes())),
         parts_((file_->size_bytes() + part_bytes_ - 1) / part_bytes_) {}
@@ -112,13 +120,14 @@ class PartedUpload {
  private:
   HttpBody body_of(std::size_t index) const {
     const std::uint64_t offset = index * part_bytes_;
-    return {file_, offset, std::min(part_bytes_, file_->size_bytes() - offset)};
+    return {file_, offset, std::min(part_bytes_, file_->size_bytes() - offset), {}};
   }
 
   void send_part(std::size_t index) {
     if (parts_[index].number != 0) return;
     S3Request request = request_for("PUT", *target_, {{"partNumber", fmt::format("{}", index + 1)}, {"uploadId", id_}});
     request.body = body_of(index);
+    request.body->on_sent = reports_to(*progress_);
     const S3Response response = connection_->send(request);
     if (!response.http.is_success()) throw connection_->error_of(response, target_->object);
     const std::string etag = response.http.header_or_empty("etag");
@@ -138,8 +147,9 @@ class PartedUpload {
       for (const S3Part& part : page.parts) {
         if (part.number == 0 || part.number > parts_.size()) continue;
         const HttpBody body = body_of(part.number - 1);
-        if (part.size_bytes == body.size_bytes && part.etag == "\"" + md5_hex(body) + "\"")
-          parts_[part.number - 1] = part;
+        if (part.size_bytes != body.size_bytes || part.etag != "\"" + md5_hex(body) + "\"") continue;
+        if (parts_[part.number - 1].number == 0) progress_->advance(body.size_bytes);
+        parts_[part.number - 1] = part;
       }
       if (page.next == marker) break;
       marker = page.next;
@@ -156,6 +166,7 @@ class PartedUpload {
 
   S3Connection* connection_;
   const S3Target* target_;
+  Progress* progress_;
   std::shared_ptr<const ByteReader> file_;
   std::uint64_t part_bytes_;
   std::vector<S3Part> parts_;  // number 0: not sent yet
@@ -164,16 +175,16 @@ class PartedUpload {
 
 }  // namespace
 
-void upload(S3Connection& connection, const S3Target& target, const OutputFile& file, const Execution& execution) {
-  const auto reader = std::make_shared<OutputReader>(file, target.object);
+void upload(S3Connection& connection, const S3Target& target, const ByteReader& bytes, const Execution& execution) {
+  const auto reader = std::make_shared<BorrowedReader>(bytes);
   if (reader->size_bytes() <= k_smallest_part_bytes) {
     S3Request request = request_for("PUT", target, {});
-    request.body = HttpBody{reader, 0, reader->size_bytes()};
+    request.body = HttpBody{reader, 0, reader->size_bytes(), reports_to(*execution.progress)};
     const S3Response response = connection.send(request);
     if (!response.http.is_success()) throw connection.error_of(response, target.object);
     return;
   }
-  PartedUpload parted(connection, target, reader);
+  PartedUpload parted(connection, target, reader, *execution.progress);
   try {
     parted.begin();
     parted.send_parts(execution);

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels between this machine and a store, and what lies on this machine meanwhile: nothing is sent, fetched or
+written twice, whatever was killed in between."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import testing
+from s3_test import MIB, REPO, Fault, S3Case
+from terminal import Terminal
+
+
+def held_bytes(folder):
+    """What the files below a folder take."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+
+
+class Sending(S3Case):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def watch(self, pattern, act):
+        """Calls `act` at each request of that kind, once its body has arrived."""
+        def look(request):
+            if re.search(pattern, request):
+                act(request)
+            return None
+        self.s3.fault_for = look
+
+    def objects(self):
+        return [key for key in self.s3.buckets["bucket"] if "/objects/" in key]
+
+    def test_a_large_file_is_sent_without_a_copy_of_it(self):
+        for name, size in (("model.bin", 70), ("other.bin", 5)):
+            self.write(f"large/{name}", self.random.randbytes(size * MIB))
+        held = []
+        self.watch(r"^PUT .*/objects/", lambda _: held.append(held_bytes(self.scratch / "cache")))
+        self.run_ok("push", self.scratch / "large", REPO)
+        self.assertEqual(len(held), 3, self.s3.requests)
+        self.assertLess(max(held), MIB)
+        self.run_ok("verify", REPO)
+
+    def test_a_file_that_changes_while_it_is_sent_is_refused(self):
+        for size, request in ((150, r"^PUT .*partNumber=1&"), (20, r"^HEAD .*/objects/")):
+            with self.subTest(size=size):
+                weights = self.write("large/model.bin", self.random.randbytes(size * MIB))
+                stamp = weights.stat()
+
+                def change(_):
+                    with open(weights, "r+b") as file:
+                        file.seek((size - 1) * MIB)
+                        byte = file.read(1)
+                        file.seek((size - 1) * MIB)
+                        file.write(bytes([byte[0] ^ 1]))
+                    os.utime(weights, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+                    self.s3.fault_for = lambda request: None
+
+                # By then it was hashed, and is not sent.
+                self.watch(request, change)
+                done = self.run_fails(3, "push", self.scratch / "large", REPO, "--transfers", "1")
+                self.assertIn("changed while it was read", done.err)
+                self.assertEqual(self.s3.uploads, {})
+                self.assertEqual(self.objects(), [])
+
+    def test_a_repeated_push_sends_only_what_is_missing(self):
+        for number in range(3):
+            self.write(f"large/{number}.bin", self.random.randbytes(6 * MIB))
+        self.s3.faults = [Fault("status:403", 1, r"^PUT .*/branches/")]
+        self.run_fails(8, "push", self.scratch / "large", REPO)
+        self.assertEqual(len(self.objects()), 3)
+        gone = self.objects()[1]
+        del self.s3.buckets["bucket"][gone]
+        self.s3.requests = []
+        self.run_ok("push", self.scratch / "large", REPO)
+        self.assertEqual(len(self.requests("^HEAD .*/objects/")), 3)
+        self.assertEqual([request.endswith(gone) for request in self.requests("^PUT .*/objects/")], [True])
+        self.run_ok("verify", REPO)
+
+    def test_what_a_plan_of_gc_names_is_sent_again(self):
+        self.write("large/model.bin", self.random.randbytes(6 * MIB))
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        self.s3.faults = [Fault("status:403", 1, r"^PUT .*/branches/")]
+        self.run_fails(8, "push", self.scratch / "large", REPO)
+        self.run_ok("gc", REPO)
+        self.s3.requests = []
+        self.run_ok("push", self.scratch / "large", REPO)
+        self.assertEqual(len(self.requests("^PUT .*/objects/")), 1)
+
+    def test_an_upload_tells_how_far_it_is_while_a_part_goes(self):
+        self.write("large/model.bin", self.random.randbytes(90 * MIB))
+        environment = {**self.environment(), "TERM": "xterm"}
+        command = self.command("push", self.scratch / "large", REPO, "--limit-rate", "45M")
+        with Terminal(command, environment, self.scratch) as terminal:
+            self.assertEqual(terminal.wait(), 0, terminal.screen)
+        shown = re.findall(r"pushing +(\d+) %  [\d.]+ \w+ of 90.0 MiB  [\d.]+ \w+/s  \d+:\d\d left", terminal.screen)
+        shares = list(map(int, shown))
+        self.assertEqual(shares, sorted(shares), terminal.screen)
+        self.assertGreater(len(set(shares)), 8, terminal.screen)
+        self.assertLess(max(shares), 101)
+
+
+class Fetching(S3Case):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        self.checkpoint = self.scratch / "large"
+        self.write("large/model.bin", self.random.randbytes(60 * MIB))
+        self.write("large/config.json", "{}")
+        self.run_ok("push", self.checkpoint, REPO)
+        self.out = self.scratch / "out"
+
+    def kill_on_its_way(self, incoming, *words):
+        """A pull that is killed when some MiB have arrived; returns how many bytes they are."""
+        self.s3.fault_for = lambda request: Fault("slow") if "/objects/" in request else None
+        child = subprocess.Popen(self.command("pull", REPO, self.out, "--transfers", "2", *words),
+                                 env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while child.poll() is None and held_bytes(incoming) < 10 * MIB and time.monotonic() < deadline:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        self.s3.fault_for = lambda request: None
+        arrived = held_bytes(incoming)
+        self.assertGreater(arrived, 9 * MIB)
+        self.s3.bytes_out = 0
+        return arrived
+
+    def test_a_killed_pull_goes_on_where_it_stood(self):
+        incoming = self.out / ".wdelta" / "incoming"
+        arrived = self.kill_on_its_way(incoming)
+        self.run_ok("pull", REPO, self.out)
+        self.assert_same_tree(self.out, self.checkpoint)
+        self.assertLess(self.s3.bytes_out, 62 * MIB - arrived * 3 // 4)
+        self.assertFalse(incoming.exists())
+        self.assertEqual([path for path in (self.scratch / "cache").rglob("*") if path.is_file()], [])
+
+    def test_so_does_one_that_swaps(self):
+        self.run_ok("pull", REPO, self.out)
+        (self.out / "model.bin").unlink()
+        arrived = self.kill_on_its_way(self.out / ".wdelta" / "incoming", "--swap")
+        self.run_ok("pull", REPO, self.out, "--swap")
+        self.assert_same_tree(self.out, self.checkpoint)
+        self.assertLess(self.s3.bytes_out, 62 * MIB - arrived * 3 // 4)
+        self.assertFalse((self.out / ".wdelta" / "incoming").exists())
+
+    def test_so_does_one_that_swaps_in_a_directory_that_is_not_there_yet(self):
+        arrived = self.kill_on_its_way(self.scratch / "cache", "--swap")
+        self.assertFalse(self.out.exists())
+        self.run_ok("pull", REPO, self.out, "--swap")
+        self.assert_same_tree(self.out, self.checkpoint)
+        self.assertLess(self.s3.bytes_out, 62 * MIB - arrived * 3 // 4)
+        self.assertEqual([path for path in (self.scratch / "cache").rglob("*") if path.is_file()], [])
+
+    def test_what_was_on_its_way_for_another_commit_is_dropped_in_the_end(self):
+        self.kill_on_its_way(self.out / ".wdelta" / "incoming")
+        self.write("small/config.json", "{}")
+        self.run_ok("push", self.scratch / "small", REPO)
+        self.run_ok("pull", REPO, self.out)
+        self.assert_same_tree(self.out, self.scratch / "small")
+        self.assertFalse((self.out / ".wdelta" / "incoming").exists())
+
+    def test_nothing_is_written_twice(self):
+        most = [0]
+
+        def look(request):
+            if "/objects/" in request:
+                most[0] = max(most[0], held_bytes(self.out) + held_bytes(self.scratch / "cache"))
+            return None
+
+        self.s3.fault_for = look
+        self.run_ok("pull", REPO, self.out)
+        self.assertGreater(most[0], 0)
+        self.assertLess(most[0], 62 * MIB)
+
+    def test_bytes_that_are_not_the_object_are_no_file(self):
+        key = next(key for key in self.s3.buckets["bucket"] if "/objects/" in key)
+        stored = self.s3.buckets["bucket"][key]
+        damaged = bytearray(stored.content)
+        damaged[40 * MIB] ^= 1
+        stored.content = bytes(damaged)
+        self.run_fails(5, "pull", REPO, self.out, says="is not what it should be: digest")
+        self.assertFalse((self.out / "model.bin").exists())
+        self.assertEqual(held_bytes(self.out / ".wdelta" / "incoming"), 0)
+        stored.content = stored.content[:-1]
+        self.run_fails(5, "pull", REPO, self.out, says="bytes")
+
+    def test_each_document_is_asked_for_once(self):
+        self.run_ok("push", self.some_history(1)[0], REPO, "--step", "7")
+        for revision, manifests in ((REPO, 1), (f"{REPO}@main", 1), (f"{REPO}@step:7", 1), (f"{REPO}@main~1", 2)):
+            with self.subTest(revision=revision):
+                self.s3.requests = []
+                self.run_ok("pull", revision, self.scratch / "again")
+                asked = [re.sub(r"[?&].*prefix=", "?", request) for request in self.s3.requests]
+                self.assertEqual(len(asked), len(set(asked)) + len(self.requests("/objects/"))
+                                 - len(set(self.requests("/objects/"))), self.s3.requests)
+                self.assertEqual(len(self.requests("/commits/")), manifests, self.s3.requests)
+                beside = [request for request in self.s3.requests if "/objects/" not in request]
+                # wdelta.json, the branch's list and entry, the manifests, the list of recipe books and the book.
+                self.assertEqual(len(beside), 5 + manifests, beside)
+
+
+class Making(S3Case):
+    def test_push_makes_the_bucket_when_asked(self):
+        self.serve()
+        checkpoint = self.some_history(1)[0]
+        self.run_fails(4, "push", checkpoint, "s3://fresh/run", says=["there is no bucket fresh", "--create"])
+        for step in (1, 2):
+            self.run_ok("push", checkpoint, "s3://fresh/run", "--create", "--step", step)
+        self.assertIn("run/wdelta.json", self.s3.buckets["fresh"])
+        self.assertEqual(len(self.requests("^PUT /fresh$|^PUT /fresh/$")), 1, self.s3.requests)
+        self.run_fails(8, "push", checkpoint, "s3://taken/run", "--create", says="take another")
+        self.run_fails(8, "push", checkpoint, "s3://No_Name/run", "--create", says="cannot be made")
+
+
+class Credentials(S3Case):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        self.checkpoint = self.some_history(1)[0]
+        self.without = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
+
+    def test_those_that_are_not_read_are_named(self):
+        for setting, what in (("sso_session = x", "single sign-on"), ("sso_start_url = https://x", "single sign-on"),
+                              ("role_arn = arn:aws:iam::1:role/x\nsource_profile = default", "a role"),
+                              ("credential_process = /bin/false", "a program"),
+                              ("credential_source = Ec2InstanceMetadata", "the machine")):
+            for profile in ("default", "work"):
+                section = profile if profile == "default" else f"profile {profile}"
+                self.write(".aws/config", f"[{section}]\n{setting}\n")
+                asked = {} if profile == "default" else {"AWS_PROFILE": profile}
+                done = self.run_fails(9, "push", self.checkpoint, REPO, env={**self.without, **asked})
+                self.assertIn(f"profile {profile}: has credentials from {what} ({setting.split(' ')[0]})", done.err)
+                self.assertIn(f"aws configure export-credentials --profile {profile} --format env", done.err)
+                # What the hint makes is used though the profile is still asked for.
+                self.run_ok("log", REPO, env=asked) if self.s3.buckets["bucket"] else self.run_ok(
+                    "push", self.checkpoint, REPO, env=asked)
+
+    def test_so_are_those_of_a_container(self):
+        for variable in ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_WEB_IDENTITY_TOKEN_FILE"):
+            self.run_fails(9, "push", self.checkpoint, REPO, env={**self.without, variable: "/x"},
+                           says=[variable, "export-credentials"])
+
+
+if __name__ == "__main__":
+    testing.main()
