@@ -38,7 +38,14 @@ std::vector<Recipe> HistoryCommit::recipes_without(const std::set<Digest>& diges
 
 History History::read(const Repository& repository, const Execution& execution) {
   History history;
-  for (const Store::Listed& listed : repository.store().list("commits/")) {
+  const std::vector<Store::Listed> commits = repository.store().list("commits/");
+  // Behind them: a commit's first book is there before it is. All at once: one list for each would be a request each.
+  std::map<std::string, std::vector<Store::Listed>> books;
+  for (Store::Listed& listed : repository.store().list("recipes/")) {
+    const std::string folder = std::filesystem::path(listed.key).parent_path().filename().string();
+    books[folder].push_back(std::move(listed));
+  }
+  for (const Store::Listed& listed : commits) {
     execution.check_stop();
     const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
     if (!id) continue;
@@ -48,7 +55,7 @@ History History::read(const Repository& repository, const Execution& execution) 
     for (const ManifestFile& file : manifest.files) {
       (file.content ? commit.inlined : commit.files).push_back(file.identity);
     }
-    commit.books = repository.read_books(*id);
+    commit.books = repository.read_books(*id, books[id->hex()]);
   }
   for (const auto& [id, commit] : history.commits_) {
     if (!commit.parent) continue;

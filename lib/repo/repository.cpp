@@ -20,6 +20,10 @@ Digest digest_of_text(const std::string& text) {
 
 }  // namespace
 
+namespace {
+std::string book_folder(const Digest& commit) { return "recipes/" + commit.hex() + "/"; }
+}  // namespace
+
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
 
 namespace {
@@ -80,33 +84,39 @@ Commit Repository::commit(const Digest& id) const {
   return {id, manifest_from(*text, name() + "/" + key)};
 }
 
+std::optional<std::vector<StoredBook>> Repository::try_to_read(std::span<const Store::Listed> listed) const {
+  std::vector<StoredBook> books;
+  for (const Store::Listed& each : listed) {
+    const std::string object = name() + "/" + each.key;
+    const auto text = get_text(*store_, each.key, k_longest_document);
+    if (!text) return std::nullopt;
+    const std::string file = std::filesystem::path(each.key).filename().string();
+    if (digest_of_text(*text).hex() + ".json" != file)
+      throw Error(Fault::corrupt, object, "its bytes are not what its name says");
+    books.push_back({each.key, book_from(*text, object), each.written_ms});
+  }
+  return books;
+}
+
+// gc replaces books by shorter ones: where one vanished there is another one now.
 std::vector<StoredBook> Repository::read_books(const Digest& commit) const {
   constexpr int k_attempts = 3;
-  for (int attempt = 1;; ++attempt) {
-    std::vector<StoredBook> books;
-    bool vanished = false;
-    for (const Store::Listed& listed : store_->list("recipes/" + commit.hex() + "/")) {
-      const std::string object = name() + "/" + listed.key;
-      const auto text = get_text(*store_, listed.key, k_longest_document);
-      if (!text) {
-        // gc replaces books by shorter ones: then there is another one now.
-        vanished = true;
-        if (attempt == k_attempts) throw Error(Fault::corrupt, object, "is missing");
-        break;
-      }
-      const std::string file = std::filesystem::path(listed.key).filename().string();
-      if (digest_of_text(*text).hex() + ".json" != file)
-        throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-      books.push_back({listed.key, book_from(*text, object), listed.written_ms});
-    }
-    if (!vanished) return books;
+  const std::string folder = book_folder(commit);
+  for (int attempt = 0; attempt < k_attempts; ++attempt) {
+    if (auto books = try_to_read(store_->list(folder))) return std::move(*books);
   }
+  throw Error(Fault::corrupt, name() + "/" + folder, "lists recipe books that are missing");
+}
+
+std::vector<StoredBook> Repository::read_books(const Digest& commit, std::span<const Store::Listed> listed) const {
+  auto books = try_to_read(listed);
+  return books ? std::move(*books) : read_books(commit);
 }
 
 Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
   const std::string text = to_text(book);
   const Digest digest = digest_of_text(text);
-  store_->put("recipes/" + commit.hex() + "/" + digest.hex() + ".json", text);
+  store_->put(book_folder(commit) + digest.hex() + ".json", text);
   return digest;
 }
 

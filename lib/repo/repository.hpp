@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ class Repository {
   RecipeGraph recipes(const Commit& commit) const;
   /// Every book of a commit, each checked against its digest.
   std::vector<StoredBook> read_books(const Digest& commit) const;
+  /// The same where `listed` are the keys of its books by now: without a request for them unless one of them is gone.
+  std::vector<StoredBook> read_books(const Digest& commit, std::span<const Store::Listed> listed) const;
   /// Adds a book to a commit; returns its digest.
   Digest put_book(const Digest& commit, const RecipeBook& book);
 
@@ -72,6 +75,9 @@ class Repository {
  private:
   Repository(std::unique_ptr<Store> store, RepositorySettings settings)
       : store_(std::move(store)), settings_(std::move(settings)) {}
+
+  // Nothing when one of them is not there any more.
+  std::optional<std::vector<StoredBook>> try_to_read(std::span<const Store::Listed> listed) const;
 
   std::unique_ptr<Store> store_;
   RepositorySettings settings_;

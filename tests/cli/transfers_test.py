@@ -203,6 +203,25 @@ class Fetching(S3Case):
                 self.assertEqual(len(beside), 5 + manifests, beside)
 
 
+class Collecting(S3Case):
+    def lists_of_gc(self, steps):
+        """How many lists gc asks for in a history of so many commits, most of which it takes."""
+        repository = f"s3://bucket/{steps}"
+        commits = [self.run_ok("push", checkpoint, repository, "--step", step, "--anchor", "never").strip()
+                   for step, checkpoint in enumerate(self.some_history(steps))]
+        self.run_ok("squash", repository, f"{commits[0]}..{commits[-1]}")
+        self.s3.requests = []
+        self.assertIn("removed", self.run_ok("gc", repository, "--grace", "0"))
+        self.run_ok("pull", repository, self.scratch / f"out-{steps}")
+        self.assert_same_tree(self.scratch / f"out-{steps}", self.scratch / f"c{steps - 1}")
+        self.assertGreater(len(self.requests("^DELETE .*/recipes/")), steps - 3)
+        return len(self.requests("^GET .*list-type=2"))
+
+    def test_gc_asks_for_lists_not_for_each_key(self):
+        self.serve()
+        self.assertEqual(self.lists_of_gc(6), self.lists_of_gc(12), self.s3.requests)
+
+
 class Making(S3Case):
     def test_push_makes_the_bucket_when_asked(self):
         self.serve()

@@ -30,6 +30,17 @@ class MistypedTest(testing.Case):
         self.assert_hint("wdelta log --help", "log", "a", "b", "c", says="log: b: is one argument too many")
         self.assert_hint("wdelta push --help", "push", says="push: CHECKPOINT is required")
 
+    def test_a_revision_of_no_characters_is_a_variable_that_is_not_set(self):
+        self.write_weights("a/model.safetensors", self.some_weights())
+        repository, out = self.scratch / "repository", self.scratch / "out"
+        self.run_ok("push", self.scratch / "a", repository)
+        for words in (["verify"], ["verify", self.scratch / "a"], ["log"], ["show"], ["diff", self.scratch / "a"]):
+            self.run_fails(2, *words, f"{repository}@", says="names no revision behind its '@'")
+        self.run_fails(2, "pull", f"{repository}@", out, says="names no revision", absent=out)
+        for words in (["tag", repository, "v1", ""], ["branch", repository, "side", ""]):
+            self.run_fails(2, *words)
+        self.assertEqual(self.run_ok("tag", repository), "")
+
     def test_what_was_mistyped_cannot_paint_the_terminal(self):
         self.assertNotIn("\x1b", self.run_any("\x1b[31mpush").err)
 

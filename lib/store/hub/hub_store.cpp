@@ -2,6 +2,7 @@
 #include "store/hub/hub_store.hpp"
 
 #include "base/error.hpp"
+#include "base/output_reader.hpp"
 #include "base/path.hpp"
 #include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
@@ -17,20 +18,6 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A staged file, read back.
-class StagedReader final : public ByteReader {
- public:
-  StagedReader(const OutputFile& file, std::string name) : file_(&file), name_(std::move(name)) {}
-
-  std::uint64_t size_bytes() const override { return file_->size_bytes(); }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
-  const std::string& name() const override { return name_; }
-
- private:
-  const OutputFile* file_;
-  std::string name_;
-};
 
 /// Reports what is read of it.
 class ReportedReader final : public ByteReader {
@@ -160,7 +147,7 @@ OutputFile HubStore::stage() { return OutputFile(staging_path()); }
 
 void HubStore::put_staged(const std::string& key, OutputFile&& staged) {
   const OutputFile file = std::move(staged);
-  gather(key, StagedReader(file, key));
+  gather(key, OutputReader(file, key));
 }
 
 // Xorbs are sent as they fill, and no more are made than are on their way: what is read is about what is sent.

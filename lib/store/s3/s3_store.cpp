@@ -2,6 +2,7 @@
 #include "store/s3/s3_store.hpp"
 
 #include "base/moment.hpp"
+#include "base/output_reader.hpp"
 #include "base/path.hpp"
 #include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
@@ -18,21 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t k_first_read_bytes = Spool::k_page_bytes;
-
-// An output that is still being written, seen as a reader; it must outlive this.
-class OutputReader final : public ByteReader {
- public:
-  OutputReader(const OutputFile& file, std::string name)
-      : file_(&file), size_bytes_(file.size_bytes()), name_(std::move(name)) {}
-  std::uint64_t size_bytes() const override { return size_bytes_; }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
-  const std::string& name() const override { return name_; }
-
- private:
-  const OutputFile* file_;
-  std::uint64_t size_bytes_;
-  std::string name_;
-};
 
 bool is_taken(const S3Response& response) { return response.http.status == 412; }
 
