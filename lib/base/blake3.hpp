@@ -38,6 +38,7 @@ class Blake3 {
 
  private:
   friend class Blake3Tree;
+  friend class Blake3Segment;
   using Words = std::array<std::uint32_t, 8>;
   struct Node;
 
@@ -90,12 +91,49 @@ class Blake3Tree {
   Digest finish() const;
 
  private:
+  friend class Blake3Segment;
+
   std::array<std::uint32_t, 8> value_of(std::size_t index, std::span<const std::uint8_t> bytes) const;
 
   const Blake3Kernel* kernel_;
   std::uint64_t size_bytes_;
   std::size_t segment_bytes_;
   std::vector<std::array<std::uint32_t, 8>> values_;  // one per segment; when there is but one, the digest
+};
+
+/// One segment of a Blake3Tree, hashed piece by piece, so that each piece can be hashed while it is in the cache that
+/// it was read into. One thread; the tree must outlive it.
+class Blake3Segment {
+ public:
+  /// Small enough for a piece, or two, to stay in the second-level cache; large enough for the kernels' full width.
+  static constexpr std::size_t k_piece_bytes = std::size_t{256} << 10;
+
+  /// Throws internal when the tree has no segment `index`, or smaller ones.
+  Blake3Segment(Blake3Tree& tree, std::size_t index);
+  Blake3Segment(const Blake3Segment&) = delete;
+  Blake3Segment& operator=(const Blake3Segment&) = delete;
+
+  /// The segment's next bytes: a multiple of k_piece_bytes, or all that are left. The tree has the segment's value once
+  /// it was given the last of them.
+  void update(std::span<const std::uint8_t> bytes);
+  std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  friend class Blake3Tree;
+  std::uint64_t first_chunk() const;
+  void finish();
+  [[noreturn]] void refuse(std::size_t size_bytes) const;
+
+  // What is left of a piece once it is reduced as far as a kernel runs at full width.
+  static constexpr std::size_t k_values_of_piece = 16;
+  static constexpr std::size_t k_pieces = Blake3Tree::k_segment_bytes / k_piece_bytes;
+
+  Blake3Tree* tree_;
+  std::size_t index_;
+  std::size_t size_bytes_ = 0;
+  std::size_t done_bytes_ = 0;
+  std::optional<Blake3> rest_;                                          // of a segment that is no whole subtree
+  std::array<std::uint32_t, 8 * k_values_of_piece * k_pieces> values_;  // left uninitialised
 };
 
 }  // namespace wdelta

@@ -88,29 +88,38 @@ void Blake3::Node::root_output(std::span<std::uint8_t> output) const {
   }
 }
 
-// Two levels: groups of 256 chunks are reduced as long as 16 values or more are left, which is where a kernel still
-// runs at full width; what the groups leave is reduced together.
+std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
+                         std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
+  std::uint32_t group[8 * k_blake3_group_chunks];
+  const std::size_t count = chunks.size() / k_blake3_chunk_bytes;
+  const std::size_t left = std::min(count, k_blake3_group_values);
+  touch_pages(chunks.data(), chunks.size());
+  kernel.hash_chunks(chunks.data(), count, key.data(), first_chunk, flags, group);
+  reduce(kernel, key.data(), flags, group, count, left);
+  std::copy_n(group, 8 * left, values);
+  return left;
+}
+
+std::array<std::uint32_t, 8> blake3_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
+                                            std::uint32_t flags, std::uint32_t* values, std::size_t count) {
+  reduce(kernel, key.data(), flags, values, count, 1);
+  std::array<std::uint32_t, 8> value;
+  std::copy_n(values, value.size(), value.begin());
+  return value;
+}
+
+// Two levels: what the groups leave is reduced together.
 std::array<std::uint32_t, 8> blake3_subtree(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
                                             std::uint32_t flags, const std::uint8_t* bytes, std::size_t chunk_count,
                                             std::uint64_t first_chunk) {
-  constexpr std::size_t k_group_chunks = 256;
-  constexpr std::size_t k_left = 16;
-  std::uint32_t group[8 * k_group_chunks];
-  std::uint32_t left[8 * k_left * k_blake3_subtree_chunks / k_group_chunks];
+  std::uint32_t left[8 * k_blake3_group_values * k_blake3_subtree_chunks / k_blake3_group_chunks];
   std::size_t left_count = 0;
-  for (std::size_t chunk = 0; chunk < chunk_count; chunk += k_group_chunks) {
-    const std::size_t count = std::min(k_group_chunks, chunk_count - chunk);
-    touch_pages(bytes + chunk * k_blake3_chunk_bytes, count * k_blake3_chunk_bytes);
-    kernel.hash_chunks(bytes + chunk * k_blake3_chunk_bytes, count, key.data(), first_chunk + chunk, flags, group);
-    reduce(kernel, key.data(), flags, group, count, k_left);
-    const std::size_t kept = std::min(count, k_left);
-    std::copy_n(group, 8 * kept, left + 8 * left_count);
-    left_count += kept;
+  for (std::size_t chunk = 0; chunk < chunk_count; chunk += k_blake3_group_chunks) {
+    const std::size_t count = std::min(k_blake3_group_chunks, chunk_count - chunk);
+    const std::span chunks(bytes + chunk * k_blake3_chunk_bytes, count * k_blake3_chunk_bytes);
+    left_count += blake3_group(kernel, key, flags, chunks, first_chunk + chunk, left + 8 * left_count);
   }
-  reduce(kernel, key.data(), flags, left, left_count, 1);
-  std::array<std::uint32_t, 8> value;
-  std::copy_n(left, value.size(), value.begin());
-  return value;
+  return blake3_reduced(kernel, key, flags, left, left_count);
 }
 
 Digest blake3_digest(const std::array<std::uint32_t, 8>& words) {

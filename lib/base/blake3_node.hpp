@@ -35,6 +35,18 @@ struct Blake3::Node {
 
 constexpr std::size_t k_blake3_subtree_chunks = Blake3Tree::k_segment_bytes / k_blake3_chunk_bytes;
 
+constexpr std::size_t k_blake3_group_chunks = 256;
+constexpr std::size_t k_blake3_group_values = 16;
+
+/// Hashes up to k_blake3_group_chunks whole chunks, a power of two, and reduces them as long as a kernel runs at full
+/// width: writes the up to k_blake3_group_values chaining values that are left, and returns how many.
+std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
+                         std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values);
+
+/// The chaining value above `count` of them, a power of two. Overwrites them.
+std::array<std::uint32_t, 8> blake3_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
+                                            std::uint32_t flags, std::uint32_t* values, std::size_t count);
+
 /// The chaining value of a whole subtree below the root: `chunk_count` chunks at `bytes`, a power of two up to
 /// k_blake3_subtree_chunks. Needs 16 KiB of stack.
 std::array<std::uint32_t, 8> blake3_subtree(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,

@@ -12,6 +12,7 @@ namespace wdelta {
 namespace {
 
 constexpr auto k_key = std::to_array(k_blake3_iv);
+static_assert(Blake3Segment::k_piece_bytes == k_blake3_group_chunks * k_blake3_chunk_bytes);
 
 std::size_t segments_in(std::uint64_t size_bytes, std::size_t segment_bytes) {
   const std::uint64_t whole = size_bytes / segment_bytes;
@@ -63,6 +64,52 @@ Digest Blake3Tree::finish() const {
   if (values_.size() == 1) return blake3_digest(values_.front());
   auto values = values_;
   return blake3_digest(Blake3::Node::join(*kernel_, values, k_key, 0).root_value());
+}
+
+Blake3Segment::Blake3Segment(Blake3Tree& tree, std::size_t index) : tree_(&tree), index_(index) {
+  if (index >= tree.values_.size() || tree.segment_bytes_ != Blake3Tree::k_segment_bytes) refuse(0);
+  const std::uint64_t begin = std::uint64_t{index} * Blake3Tree::k_segment_bytes;
+  size_bytes_ = std::min<std::uint64_t>(Blake3Tree::k_segment_bytes, tree.size_bytes_ - begin);
+  // Else it is no whole subtree, or it holds the root.
+  const bool whole = tree.values_.size() > 1 && size_bytes_ == Blake3Tree::k_segment_bytes;
+  if (!whole) rest_ = Blake3(*tree.kernel_, k_key, 0, first_chunk());
+  if (size_bytes_ == 0) finish();
+}
+
+void Blake3Segment::update(std::span<const std::uint8_t> bytes) {
+  const std::size_t left = size_bytes_ - done_bytes_;
+  if (bytes.size() > left || (bytes.size() < left && bytes.size() % k_piece_bytes != 0)) refuse(bytes.size());
+  if (bytes.empty()) return;
+  if (rest_) {
+    rest_->update(bytes);
+    done_bytes_ += bytes.size();
+  } else {
+    for (; !bytes.empty(); bytes = bytes.subspan(k_piece_bytes)) {
+      std::uint32_t* const values = values_.data() + 8 * k_blake3_group_values * (done_bytes_ / k_piece_bytes);
+      blake3_group(*tree_->kernel_, k_key, 0, bytes.first(k_piece_bytes),
+                   first_chunk() + done_bytes_ / k_blake3_chunk_bytes, values);
+      done_bytes_ += k_piece_bytes;
+    }
+  }
+  if (done_bytes_ == size_bytes_) finish();
+}
+
+std::uint64_t Blake3Segment::first_chunk() const { return std::uint64_t{index_} * k_blake3_subtree_chunks; }
+
+void Blake3Segment::finish() {
+  std::array<std::uint32_t, 8>& value = tree_->values_[index_];
+  if (!rest_) {
+    value = blake3_reduced(*tree_->kernel_, k_key, 0, values_.data(), values_.size() / 8);
+    return;
+  }
+  const Blake3::Node node = rest_->last_node();
+  value = tree_->values_.size() > 1 ? node.value() : node.root_value();
+}
+
+void Blake3Segment::refuse(std::size_t size_bytes) const {
+  throw Error(
+      Fault::internal, "segment " + std::to_string(index_),
+      "is given " + std::to_string(size_bytes) + " bytes, of a stream of " + std::to_string(tree_->size_bytes_));
 }
 
 }  // namespace wdelta

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/stage_clock.hpp"
+
 #include <cstdint>
 #include <stop_token>
 #include <string_view>
@@ -31,6 +33,7 @@ struct Execution {
   unsigned threads = 1;
   Progress* progress = nullptr;  ///< never null once inside the library
   std::stop_token stop;
+  StageClock* stages = nullptr;  ///< null: nobody asks where the time goes
 
   /// Throws interrupted once a stop was asked for.
   void check_stop() const;

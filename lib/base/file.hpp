@@ -54,6 +54,7 @@ class File final : public ByteReader {
   /// Throws local when the file is shorter than it was when it was opened.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return name_; }
+  std::size_t piece_bytes() const override { return k_small_piece_bytes; }
 
   const FileStamp& stamp() const { return stamp_; }
   /// Goes by size and mtime.

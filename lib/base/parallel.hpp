@@ -64,20 +64,25 @@ void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker 
   };
   const auto work = [&] {
     std::size_t task = 0;
+    StageLaps laps(execution.stages);
     try {
       Worker worker = make_worker();
       for (;;) {
         {
+          laps.restart();
           std::unique_lock lock(shared.mutex);
           shared.changed.wait(lock, [&] {
             return shared.failure || shared.next_task == count || shared.next_task < shared.next_result + window;
           });
           if (shared.failure || shared.next_task == count) return;
           task = shared.next_task++;
+          laps.lap(Stage::wait);
         }
         execution.check_stop();
         Result result = worker(task);
+        laps.restart();
         std::unique_lock lock(shared.mutex);
+        laps.lap(Stage::wait);
         shared.results.emplace(task, std::move(result));
         hand_over(lock);
       }
@@ -90,6 +95,9 @@ void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker 
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < threads && i < count; ++i) others.emplace_back(work);
     work();
+    StageLaps laps(execution.stages);
+    others.clear();
+    laps.lap(Stage::wait);
   }
   if (shared.failure) std::rethrow_exception(shared.failure);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +14,9 @@ namespace wdelta {
 /// Bytes that can be read at any offset: a file, a part of an object, a checkpoint file rebuilt while it is read.
 class ByteReader {
  public:
+  static constexpr std::size_t k_small_piece_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t k_large_piece_bytes = std::size_t{4} << 20;
+
   virtual ~ByteReader() = default;
 
   virtual std::uint64_t size_bytes() const = 0;
@@ -20,6 +24,9 @@ class ByteReader {
   virtual void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const = 0;
   /// What to call it in a message.
   virtual const std::string& name() const = 0;
+  /// How many bytes to ask for at a time when all are read: a multiple of 256 KiB. Little where bytes are at hand, so
+  /// that they can be worked on in the cache that they are read into; much where each call costs.
+  virtual std::size_t piece_bytes() const { return k_large_piece_bytes; }
   /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
   virtual void check_unchanged() const {}
 };
@@ -38,6 +45,7 @@ class SliceReader final : public ByteReader {
     whole_->read_at(offset_ + offset, bytes);
   }
   const std::string& name() const override { return whole_->name(); }
+  std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
 
  private:
   std::shared_ptr<const ByteReader> whole_;
@@ -54,6 +62,7 @@ class ResizedReader final : public ByteReader {
   std::uint64_t size_bytes() const override { return size_bytes_; }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return whole_->name(); }
+  std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
   void check_unchanged() const override { whole_->check_unchanged(); }
 
  private:
@@ -69,6 +78,7 @@ class MemoryReader final : public ByteReader {
   std::uint64_t size_bytes() const override { return bytes_.size(); }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return name_; }
+  std::size_t piece_bytes() const override { return k_small_piece_bytes; }
 
  private:
   std::vector<std::uint8_t> bytes_;

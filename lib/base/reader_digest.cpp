@@ -10,17 +10,26 @@ namespace wdelta {
 
 namespace {
 
+static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_piece_bytes == 0);
+static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_piece_bytes == 0);
+
 template <typename Each>
 Digest digest_and(const ByteReader& reader, const Execution& execution, Each each) {
   Blake3Tree tree(reader.size_bytes());
   parallel_for(tree.segment_count(), execution, [&] {
-    return [&, buffer = Buffer()](std::size_t index) mutable {
+    return [&, buffer = Buffer(), laps = StageLaps(execution.stages)](std::size_t index) mutable {
+      laps.restart();
       const Segment segment = segment_at(reader.size_bytes(), index);
-      const auto bytes = buffer.of_size(segment.size_bytes);
-      reader.read_at(segment.begin, bytes);
-      tree.set_segment(index, bytes);
-      each(segment.begin, bytes);
-      execution.progress->advance(bytes.size());
+      Blake3Segment hash(tree, index);
+      for_each_piece(segment, reader.piece_bytes(), [&](const Segment& piece) {
+        const auto bytes = buffer.of_size(piece.size_bytes);
+        reader.read_at(piece.begin, bytes);
+        laps.lap(Stage::read, bytes.size());
+        hash.update(bytes);
+        laps.lap(Stage::hash, bytes.size());
+        each(piece.begin, bytes, laps);
+      });
+      execution.progress->advance(segment.size_bytes);
     };
   });
   return tree.finish();
@@ -29,13 +38,15 @@ Digest digest_and(const ByteReader& reader, const Execution& execution, Each eac
 }  // namespace
 
 Digest digest_of(const ByteReader& reader, const Execution& execution) {
-  return digest_and(reader, execution, [](std::uint64_t, std::span<const std::uint8_t>) {});
+  return digest_and(reader, execution, [](std::uint64_t, std::span<const std::uint8_t>, StageLaps&) {});
 }
 
 Digest copy_and_digest(const ByteReader& reader, OutputFile& copy, const Execution& execution) {
   copy.reserve(reader.size_bytes());
-  return digest_and(reader, execution,
-                    [&](std::uint64_t offset, std::span<const std::uint8_t> bytes) { copy.write_at(offset, bytes); });
+  return digest_and(reader, execution, [&](std::uint64_t offset, std::span<const std::uint8_t> bytes, StageLaps& laps) {
+    copy.write_at(offset, bytes);
+    laps.lap(Stage::write, bytes.size());
+  });
 }
 
 }  // namespace wdelta

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/delta_writer.hpp"
 
-#include "base/buffer.hpp"
 #include "base/cursor.hpp"
 #include "base/error.hpp"
+#include "base/reader_digest.hpp"
 #include "delta/container.hpp"
 
 #include <algorithm>
@@ -51,9 +51,34 @@ std::vector<std::uint8_t> compressed(std::span<const std::uint8_t> bytes) {
   return frame;
 }
 
+// A delta as it is going to be: its header, then what was spooled.
+class WholeDelta final : public ByteReader {
+ public:
+  WholeDelta(std::vector<std::uint8_t> front, const OutputFile& spool) : front_(std::move(front)), spool_(&spool) {}
+
+  std::uint64_t size_bytes() const override { return front_.size() + spool_->appended_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    if (offset < front_.size()) {
+      const auto from_front = bytes.first(std::min<std::uint64_t>(bytes.size(), front_.size() - offset));
+      std::copy_n(front_.begin() + static_cast<std::ptrdiff_t>(offset), from_front.size(), from_front.begin());
+      bytes = bytes.subspan(from_front.size());
+      offset = front_.size();
+    }
+    if (!bytes.empty()) spool_->read_at(offset - front_.size(), bytes);
+  }
+  const std::string& name() const override { return name_; }
+  std::size_t piece_bytes() const override { return k_small_piece_bytes; }
+
+ private:
+  std::vector<std::uint8_t> front_;
+  const OutputFile* spool_;
+  std::string name_ = "delta";
+};
+
 }  // namespace
 
-DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, std::span<const std::uint8_t> front) {
+DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, std::span<const std::uint8_t> front,
+                                          const Execution& execution) {
   Metadata metadata = {{"format", std::string(k_delta_format)}, {"version", std::string(k_delta_version)}};
   std::ranges::move(to_metadata(description), std::back_inserter(metadata));
 
@@ -100,19 +125,11 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   const Digest digest = seal_front(delta_front);
 
   OutputFile output(path_);
-  Blake3 file_hash;
-  output.append(delta_front);
-  file_hash.update(delta_front);
-  Buffer buffer;
-  for (std::uint64_t done = 0; done < spool_.appended_bytes();) {
-    const auto piece = buffer.of_size(std::min<std::uint64_t>(std::size_t{4} << 20, spool_.appended_bytes() - done));
-    spool_.read_at(done, piece);
-    file_hash.update(piece);
-    output.append(piece);
-    done += piece.size();
-  }
-  const std::uint64_t size_bytes = output.appended_bytes();
-  return {std::move(output), size_bytes, digest, file_hash.finish()};
+  const WholeDelta whole(std::move(delta_front), spool_);
+  NoProgress unwatched;  // bytes of a delta are not those that the caller counts
+  const Digest file_digest =
+      copy_and_digest(whole, output, {execution.threads, &unwatched, execution.stop, execution.stages});
+  return {std::move(output), whole.size_bytes(), digest, file_digest};
 }
 
 }  // namespace wdelta

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/blake3.hpp"
+#include "base/execution.hpp"
 #include "base/file.hpp"
 #include "delta/description.hpp"
 
@@ -35,7 +36,8 @@ class DeltaWriter {
     Digest file_digest;  ///< BLAKE3 of the file
   };
   /// `front`: the bytes of the result before its first tensor, or empty when they are those of the first base file.
-  Finished finish(const DeltaDescription& description, std::span<const std::uint8_t> front);
+  /// Copies on all threads: the payload of a dense delta is as large as the checkpoint.
+  Finished finish(const DeltaDescription& description, std::span<const std::uint8_t> front, const Execution& execution);
 
   /// Bytes of blocks so far.
   std::uint64_t payload_bytes() const { return spool_.appended_bytes(); }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/diff.hpp"
 
+#include "base/buffer.hpp"
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
+#include "base/window.hpp"
 #include "delta/tensor_blocks.hpp"
 #include "delta/tensor_sources.hpp"
 
@@ -36,69 +38,78 @@ struct CodedSegment {
 class SegmentCoder {
  public:
   SegmentCoder(const ByteReader& next, const SafetensorsHeader& header, const TensorSources& sources, bool in_place,
-               Blake3Tree& next_tree, Blake3Tree* base_tree, BlockChoice choice, const Engine& engine)
+               Blake3Tree& next_tree, Blake3Tree* base_tree, BlockChoice choice, const Engine& engine,
+               StageClock* stages)
       : next_(&next),
         header_(&header),
         sources_(&sources),
         in_place_(in_place),
         next_tree_(&next_tree),
         base_tree_(base_tree),
-        encoder_(engine, choice) {}
+        base_(in_place ? sources.files.front()->file.get() : nullptr),
+        piece_bytes_(std::max(next.piece_bytes(), in_place ? base_->piece_bytes() : 0)),
+        encoder_(engine, choice),
+        laps_(stages) {}
 
   CodedSegment operator()(std::size_t index) {
     const Segment segment = segment_at(next_->size_bytes(), index);
-    const std::uint64_t end = end_of_last_block(segment);
-    const auto next = next_buffer_.of_size(end - segment.begin);
-    next_->read_at(segment.begin, next);
-    next_tree_->set_segment(index, next.first(segment.size_bytes));
-    if (in_place_) {
-      const auto base = base_buffer_.of_size(end - segment.begin);
-      sources_->files.front()->file->read_at(segment.begin, base);
-      base_tree_->set_segment(index, base.first(segment.size_bytes));
-    }
+    Blake3Segment next_hash(*next_tree_, index);
+    std::optional<Blake3Segment> base_hash;
+    if (in_place_) base_hash.emplace(*base_tree_, index);
+    next_window_.restart(segment.begin);
+    base_window_.restart(segment.begin);
+    BlockWalk block(*header_, segment.begin, segment.end());
     CodedSegment coded;
-    for_each_block(segment, [&](std::size_t tensor, std::uint64_t begin, std::size_t size) {
-      const std::size_t before = coded.bytes.size();
-      const Tensor& described = header_->tensors()[tensor];
-      const BlockSummary summary =
-          encoder_.encode(base_of(segment, tensor, begin, size), next.subspan(begin - segment.begin, size),
-                          element_type(described), coded.bytes);
-      coded.blocks.push_back({tensor, coded.bytes.size() - before, summary});
+    laps_.restart();
+    for_each_piece(segment, piece_bytes_, [&](const Segment& piece) {
+      hash(next_hash, read(*next_, next_window_, piece.size_bytes));
+      if (in_place_) hash(*base_hash, read(*base_, base_window_, piece.size_bytes));
+      for (; !block.done() && block.end() <= next_window_.end(); block.advance()) code(block, coded);
+      drop_before(block.done() ? next_window_.end() : std::min(block.begin(), next_window_.end()));
     });
+    if (block.done()) return coded;
+    // The last block goes on into the next segment, where it is hashed.
+    const std::size_t rest_bytes = block.end() - segment.end();
+    read(*next_, next_window_, rest_bytes);
+    if (in_place_) read(*base_, base_window_, rest_bytes);
+    code(block, coded);
     return coded;
   }
 
  private:
-  // Calls visit(tensor, offset in the file, size) for every block that begins in the segment.
-  template <typename Visit>
-  void for_each_block(const Segment& segment, Visit visit) const {
-    const auto tensors = header_->tensors();
-    auto tensor = std::ranges::upper_bound(tensors, segment.begin, {}, &Tensor::end);
-    for (; tensor != tensors.end() && tensor->begin < segment.end(); ++tensor) {
-      const std::uint64_t block = block_bytes(*tensor);
-      std::uint64_t begin = tensor->begin;
-      if (begin < segment.begin) begin += (segment.begin - begin + block - 1) / block * block;
-      for (; begin < segment.end() && begin < tensor->end; begin += block) {
-        visit(static_cast<std::size_t>(tensor - tensors.begin()), begin,
-              static_cast<std::size_t>(std::min(block, tensor->end - begin)));
-      }
-    }
+  std::span<const std::uint8_t> read(const ByteReader& reader, Window& window, std::size_t size_bytes) {
+    const std::uint64_t begin = window.end();
+    const auto bytes = window.extend(size_bytes);
+    reader.read_at(begin, bytes);
+    laps_.lap(Stage::read, size_bytes);
+    return bytes;
   }
 
-  std::uint64_t end_of_last_block(const Segment& segment) const {
-    std::uint64_t end = segment.end();
-    for_each_block(segment,
-                   [&](std::size_t, std::uint64_t begin, std::size_t size) { end = std::max(end, begin + size); });
-    return end;
+  void hash(Blake3Segment& segment, std::span<const std::uint8_t> bytes) {
+    segment.update(bytes);
+    laps_.lap(Stage::hash, bytes.size());
   }
 
-  std::span<const std::uint8_t> base_of(const Segment& segment, std::size_t tensor, std::uint64_t begin,
-                                        std::size_t size) {
-    if (in_place_) return base_buffer_.of_size(begin - segment.begin + size).subspan(begin - segment.begin);
-    const auto bytes = base_buffer_.of_size(size);
-    const TensorSources::Place& place = sources_->places[tensor];
+  void drop_before(std::uint64_t offset) {
+    next_window_.drop_before(offset);
+    if (in_place_) base_window_.drop_before(offset);
+  }
+
+  void code(const BlockWalk& block, CodedSegment& coded) {
+    const std::size_t before = coded.bytes.size();
+    const BlockSummary summary = encoder_.encode(base_of(block), next_window_.bytes(block.begin(), block.end()),
+                                                 element_type(header_->tensors()[block.tensor()]), coded.bytes);
+    coded.blocks.push_back({block.tensor(), coded.bytes.size() - before, summary});
+    laps_.lap(Stage::code, block.end() - block.begin());
+  }
+
+  std::span<const std::uint8_t> base_of(const BlockWalk& block) {
+    if (in_place_) return base_window_.bytes(block.begin(), block.end());
+    const auto bytes = base_block_.of_size(block.end() - block.begin());
+    const TensorSources::Place& place = sources_->places[block.tensor()];
     if (place.file != nullptr) {
-      place.file->read_at(place.begin + begin - header_->tensors()[tensor].begin, bytes);
+      place.file->read_at(place.begin + block.begin() - header_->tensors()[block.tensor()].begin, bytes);
+      laps_.lap(Stage::read, bytes.size());
     } else {
       std::ranges::fill(bytes, std::uint8_t{0});
     }
@@ -111,9 +122,13 @@ class SegmentCoder {
   bool in_place_;
   Blake3Tree* next_tree_;
   Blake3Tree* base_tree_;
+  const ByteReader* base_;  // of all of the base, in place; else null
+  std::size_t piece_bytes_;
   BlockEncoder encoder_;
-  Buffer next_buffer_;
-  Buffer base_buffer_;
+  Window next_window_;
+  Window base_window_;  // in place
+  Buffer base_block_;   // else
+  StageLaps laps_;
 };
 
 bool lies_in_place(const TensorSources& sources, const SafetensorsHeader& next, std::uint64_t next_size_bytes) {
@@ -214,9 +229,10 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
       next_tree.segment_count(), execution,
       [&] {
         return SegmentCoder(*next, header, sources, in_place, next_tree, base_tree ? &*base_tree : nullptr, choice,
-                            engine);
+                            engine, execution.stages);
       },
       [&](std::size_t index, const CodedSegment& coded) {
+        StageLaps laps(execution.stages);
         std::size_t at = 0;
         for (const CodedBlock& block : coded.blocks) {
           count_block(change.tensors[block.tensor], block);
@@ -224,6 +240,7 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
           entries.append(block, std::span(coded.bytes).subspan(at, block.size_bytes));
           at += block.size_bytes;
         }
+        laps.lap(Stage::write, coded.bytes.size());
         execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
       });
 
@@ -246,8 +263,8 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
     }
   }
   if (writer)
-    change.delta.emplace(
-        writer->finish(description, change.front_changed ? header.front() : std::span<const std::uint8_t>()));
+    change.delta.emplace(writer->finish(
+        description, change.front_changed ? header.front() : std::span<const std::uint8_t>(), execution));
   return change;
 }
 

@@ -4,6 +4,7 @@
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
+#include "base/window.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -64,19 +65,71 @@ void require_origins(const std::vector<Origin>& origins, const Execution& execut
   for (const Origin& origin : origins) require_origin(origin, digest_of(*origin.file, execution));
 }
 
-// Fills `bytes` with segment `index` of the version. In place, the origin's bytes go through the same buffer first,
-// where they are hashed.
-struct SegmentReader {
-  const FileVersion* version;
-  const ByteReader* in_place_origin;
-  Blake3Tree* origin_tree;
+// Makes segments of a version, hashes them on both ends and writes them. One per thread.
+class SegmentWriter {
+ public:
+  /// With an `origin`, the version's bytes are made of its bytes in place.
+  SegmentWriter(const FileVersion& version, const ByteReader* origin, Blake3Tree* origin_tree, Blake3Tree& result_tree,
+                OutputFile* output, StageClock* stages)
+      : version_(&version),
+        origin_(origin),
+        origin_tree_(origin_tree),
+        result_tree_(&result_tree),
+        source_(origin != nullptr ? origin : &version.bytes()),
+        output_(output),
+        laps_(stages) {}
 
-  void operator()(std::size_t index, std::uint64_t begin, std::span<std::uint8_t> bytes) const {
-    if (in_place_origin == nullptr) return version->bytes().read_at(begin, bytes);
-    in_place_origin->read_at(begin, bytes);
-    origin_tree->set_segment(index, bytes);
-    version->rebuilt->patch(begin, bytes);
+  void operator()(std::size_t index) {
+    const Segment segment = segment_at(version_->identity.size_bytes, index);
+    std::optional<Blake3Segment> origin_hash;
+    if (origin_ != nullptr) origin_hash.emplace(*origin_tree_, index);
+    Blake3Segment result_hash(*result_tree_, index);
+    std::uint64_t patched = segment.begin;
+    std::uint64_t done = segment.begin;
+    window_.restart(segment.begin);
+    laps_.restart();
+    for_each_piece(segment, source_->piece_bytes(), [&](const Segment& piece) {
+      const auto bytes = window_.extend(piece.size_bytes);
+      source_->read_at(piece.begin, bytes);
+      laps_.lap(Stage::read, bytes.size());
+      const bool last = piece.end() == segment.end();
+      if (origin_hash) {
+        origin_hash->update(bytes);
+        laps_.lap(Stage::hash, bytes.size());
+        patched = patch(patched, last ? segment.end() : version_->rebuilt->block_boundary_before(piece.end()));
+      } else {
+        patched = piece.end();
+      }
+      const std::uint64_t ready = last ? segment.end() : patched - patched % Blake3Segment::k_piece_bytes;
+      if (ready <= done) return;
+      const auto result = window_.bytes(done, ready);
+      result_hash.update(result);
+      laps_.lap(Stage::hash, result.size());
+      if (output_ != nullptr) {
+        output_->write_at(done, result);
+        laps_.lap(Stage::write, result.size());
+      }
+      window_.drop_before(done = ready);
+    });
   }
+
+ private:
+  // Patches what the window holds from `from` up to `to`, and returns how far all is patched.
+  std::uint64_t patch(std::uint64_t from, std::uint64_t to) {
+    if (to <= from) return from;
+    version_->rebuilt->patch(from, window_.bytes(from, to));
+    laps_.lap(Stage::code, to - from);
+    return to;
+  }
+
+  const FileVersion* version_;
+  const ByteReader* origin_;
+  Blake3Tree* origin_tree_;
+  Blake3Tree* result_tree_;
+  const ByteReader* source_;
+  OutputFile* output_;
+  Window window_;
+  StageLaps laps_;
 };
 
 }  // namespace
@@ -94,17 +147,14 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
   Blake3Tree result_tree(size);
   std::optional<Blake3Tree> origin_tree;
   if (origin != nullptr) origin_tree.emplace(size);
-  const SegmentReader read{&version, origin, origin_tree ? &*origin_tree : nullptr};
   if (output != nullptr) output->reserve(size);
   try {
     parallel_for(result_tree.segment_count(), execution, [&] {
-      return [&, buffer = Buffer()](std::size_t index) mutable {
-        const Segment segment = segment_at(size, index);
-        const auto bytes = buffer.of_size(segment.size_bytes);
-        read(index, segment.begin, bytes);
-        result_tree.set_segment(index, bytes);
-        if (output != nullptr) output->write_at(segment.begin, bytes);
-        execution.progress->advance(bytes.size());
+      SegmentWriter writer(version, origin, origin_tree ? &*origin_tree : nullptr, result_tree, output,
+                           execution.stages);
+      return [&, writer = std::move(writer)](std::size_t index) mutable {
+        writer(index);
+        execution.progress->advance(segment_at(size, index).size_bytes);
       };
     });
   } catch (const Error& error) {

@@ -167,7 +167,12 @@ void RebuiltFile::read_origin(std::size_t tensor, std::uint64_t offset, std::spa
   }
 }
 
+std::uint64_t RebuiltFile::block_boundary_before(std::uint64_t offset) const {
+  return wdelta::block_boundary_before(header_, offset);
+}
+
 void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+  if (is_origin()) return in_place_origin_->read_at(offset, bytes);
   patch_front(offset, bytes);
   std::unique_ptr<Worker> worker = pool_ ? pool_->take() : nullptr;
   for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {

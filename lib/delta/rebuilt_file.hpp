@@ -46,16 +46,25 @@ class RebuiltFile final : public ByteReader {
   std::uint64_t size_bytes() const override { return size_bytes_; }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return name_; }
+  /// Large when blocks have to be patched: a block that a piece cuts is patched for both its parts.
+  std::size_t piece_bytes() const override {
+    return is_origin() ? in_place_origin_->piece_bytes() : k_large_piece_bytes;
+  }
 
   const SafetensorsHeader& header() const { return header_; }
   /// The one file that this one is made of, when every tensor lies there at the same offset as here; else null.
   const ByteReader* in_place_origin() const { return in_place_origin_.get(); }
-  /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file.
+  /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file. Blocks that the range cuts cost
+  /// twice.
   void patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  /// The last offset up to `offset` at which no block is cut in two.
+  std::uint64_t block_boundary_before(std::uint64_t offset) const;
 
  private:
   RebuiltFile() = default;
   void find_in_place_origin();
+  /// Whether it is nothing but a file as it is.
+  bool is_origin() const { return pool_ == nullptr && in_place_origin_ != nullptr; }
   struct Worker;
   void patch_front(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   template <typename Visit>

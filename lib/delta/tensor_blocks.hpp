@@ -5,7 +5,10 @@
 #include "checkpoint/safetensors.hpp"
 #include "engine/element.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace wdelta {
 
@@ -20,6 +23,54 @@ inline std::uint64_t block_bytes(const Tensor& tensor) {
 
 inline std::uint64_t block_count(const Tensor& tensor) {
   return (tensor.size_bytes() + block_bytes(tensor) - 1) / block_bytes(tensor);
+}
+
+/// Goes through the blocks that begin in a range of a file, in the order of their bytes.
+class BlockWalk {
+ public:
+  /// `header` must outlive it.
+  BlockWalk(const SafetensorsHeader& header, std::uint64_t from, std::uint64_t to)
+      : tensors_(header.tensors()), end_(to) {
+    const auto first = std::ranges::upper_bound(tensors_, from, {}, &Tensor::end);
+    tensor_ = static_cast<std::size_t>(first - tensors_.begin());
+    if (tensor_ == tensors_.size()) return;
+    const Tensor& tensor = tensors_[tensor_];
+    const std::uint64_t block = block_bytes(tensor);
+    begin_ = tensor.begin;
+    if (begin_ < from) begin_ += (from - begin_ + block - 1) / block * block;
+    skip_finished_tensors();
+  }
+
+  /// Whether there is none left; else the others say what the block is.
+  bool done() const { return tensor_ == tensors_.size() || begin_ >= end_; }
+  std::size_t tensor() const { return tensor_; }
+  std::uint64_t begin() const { return begin_; }
+  std::uint64_t end() const { return std::min(begin_ + block_bytes(tensors_[tensor_]), tensors_[tensor_].end); }
+
+  void advance() {
+    begin_ = end();
+    skip_finished_tensors();
+  }
+
+ private:
+  void skip_finished_tensors() {
+    while (tensor_ < tensors_.size() && begin_ >= tensors_[tensor_].end) {
+      if (++tensor_ < tensors_.size()) begin_ = tensors_[tensor_].begin;
+    }
+  }
+
+  std::span<const Tensor> tensors_;
+  std::uint64_t end_;
+  std::size_t tensor_ = 0;
+  std::uint64_t begin_ = 0;
+};
+
+/// The last offset up to `offset` at which no block is cut in two.
+inline std::uint64_t block_boundary_before(const SafetensorsHeader& header, std::uint64_t offset) {
+  const auto tensors = header.tensors();
+  const auto tensor = std::ranges::upper_bound(tensors, offset, {}, &Tensor::end);
+  if (tensor == tensors.end() || tensor->begin >= offset) return offset;
+  return offset - (offset - tensor->begin) % block_bytes(*tensor);
 }
 
 }  // namespace wdelta

@@ -117,3 +117,39 @@ TEST_CASE("a BLAKE3 tree refuses a segment of the wrong length or number") {
   CHECK_THROWS_AS(tree.set_segment(1, std::span(bytes).first(9)), Error);
   CHECK_THROWS_AS(tree.set_segment(2, {}), Error);
 }
+
+TEST_CASE("a segment hashed piece by piece has the value of the whole, whatever multiples of a piece it is given") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  constexpr std::size_t k_piece = Blake3Segment::k_piece_bytes;
+  const auto bytes = testing::random_bytes(random, 2 * k_segment + 3 * k_piece + 777);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, k_piece, k_segment, k_segment + 1, bytes.size()}) {
+    CAPTURE(size);
+    const auto input = std::span(bytes).first(size);
+    Blake3Tree tree(size);
+    for (const std::size_t index : shuffled(tree.segment_count(), random)) {
+      auto left = segment_of(input, index);
+      Blake3Segment segment(tree, index);
+      CHECK(segment.size_bytes() == left.size());
+      while (!left.empty()) {
+        const auto piece = left.first(std::min(left.size(), k_piece * (1 + random() % 4)));
+        segment.update(piece);
+        left = left.subspan(piece.size());
+      }
+    }
+    CHECK(tree.finish() == blake3(input));
+  }
+}
+
+TEST_CASE("a segment takes neither broken pieces nor more than it has") {
+  const std::vector<std::uint8_t> bytes(k_segment + 10);
+  Blake3Tree tree(bytes.size());
+  CHECK_THROWS_AS(Blake3Segment(tree, 2), Error);
+  Blake3Segment first(tree, 0);
+  CHECK_THROWS_AS(first.update(std::span(bytes).first(Blake3Segment::k_piece_bytes - 1)), Error);
+  CHECK_THROWS_AS(first.update(bytes), Error);
+  Blake3Segment last(tree, 1);
+  CHECK_THROWS_AS(last.update(std::span(bytes).first(9)), Error);
+  last.update(std::span(bytes).first(10));
+  CHECK_THROWS_AS(last.update(std::span(bytes).first(1)), Error);
+}
