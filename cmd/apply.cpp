@@ -55,6 +55,7 @@ void add_apply(CLI::App& app, Context& context) {
       ->required()
       ->check(not_empty)
       ->type_name("OUT");
+  add_stage_option(app, context);
   app.callback([options, &context] { context.run = [options, &context] { return run_apply(*options, context); }; });
 }
 

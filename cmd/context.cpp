@@ -24,8 +24,9 @@ bool Context::colored() const {
   return isatty(STDOUT_FILENO) != 0 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
 }
 
-void Context::print(const Json& document) {
+void Context::print(Json document) {
   answered = true;
+  if (stage_stats) stage_stats->add_to(document);
   // A path may be no UTF-8, a document is.
   fmt::print("{}\n", document.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

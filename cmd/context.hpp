@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "engine/engine.hpp"
 #include "repo/repository.hpp"
+#include "stage_stats.hpp"
 #include "terminal_progress.hpp"
 
 #include <CLI/CLI.hpp>
@@ -29,6 +30,7 @@ struct Context {
   bool no_progress = false;
   std::string color = "auto";
   NetworkArguments network;
+  std::optional<StageStats> stage_stats;  // when --stats asks for it
 
   // From the environment.
   std::string default_repository;  // WDELTA_REPO
@@ -41,11 +43,13 @@ struct Context {
   std::function<int()> run;
   bool answered = false;  // a document was printed
 
-  Execution execution() { return {threads, progress.get(), stop.get_token()}; }
+  Execution execution() {
+    return {threads, progress.get(), stop.get_token(), stage_stats ? &stage_stats->clock : nullptr};
+  }
   const Engine& engine() const;
   bool colored() const;
   /// Prints a document on a line of its own: what --json asks for.
-  void print(const Json& document);
+  void print(Json document);
   std::filesystem::path state_directory() const;  // WDELTA_STATE_DIR, else XDG
 };
 

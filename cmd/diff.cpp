@@ -192,6 +192,7 @@ void add_diff(CLI::App& app, Context& context) {
                  "How to write the changes of a block (default: auto, whichever is the smallest)")
       ->type_name("E")
       ->check(CLI::IsMember({"auto", "sparse", "dense", "whole"}));
+  add_stage_option(app, context);
   app.add_flag("--exit-code", options->exit_code, "Exit 10 when there are differences");
   app.callback([options, &context] { context.run = [options, &context] { return run_diff(*options, context); }; });
 }

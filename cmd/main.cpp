@@ -181,7 +181,9 @@ int run(int argc, char** argv) {
       fmt::print("{}", app.help());
       return exit_code_of(Fault::usage);
     }
-    return context.run();
+    const int status = context.run();
+    if (context.stage_stats && !context.json) fmt::print(stderr, "{}", context.stage_stats->text());
+    return status;
   } catch (const Error& error) {
     context.progress->wipe();
     return print_error(context, error);

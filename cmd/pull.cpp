@@ -62,6 +62,7 @@ void add_pull(CLI::App& app, Context& context) {
   app.add_flag("-f,--force", arguments->force,
                "Replace files that were changed locally; remove weights and indexes not of the commit");
   app.add_flag("--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");
+  add_stage_option(app, context);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_pull(*arguments, context); }; });
 }

@@ -197,6 +197,7 @@ void add_push(CLI::App& app, Context& context) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86400}));
   CLI::Option* create = app.add_flag("--create", arguments->create, "Make the bucket when there is none");
   app.add_flag("--private", arguments->is_private, "Make it so that only its owner can read it")->needs(create);
+  add_stage_option(app, context);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_push(*arguments, context); }; });
 }

@@ -112,6 +112,7 @@ void add_verify(CLI::App& app, Context& context) {
   app.add_flag("--quick", arguments->quick,
                "Of a repository: check names, documents and sizes; objects are not read, damage inside one is not seen")
       ->excludes(deep);
+  add_stage_option(app, context);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_verify(*arguments, context); }; });
 }

@@ -17,11 +17,11 @@ MANUAL = Path(__file__).parents[2] / "man"
 # What is run for each part of "JSON", in this order, in one directory; and the exit status. Together the runs must show
 # every member.
 RUNS = [
-    ("diff", 0, "diff old new -o delta"),
+    ("diff", 0, "diff old new -o delta --stats"),
     ("diff", 0, "diff old new"),
-    ("apply", 0, "apply old delta -o out"),
+    ("apply", 0, "apply old delta -o out --stats"),
     ("push", 0, "push old repo --step 1 --meta key=value -m words"),
-    ("push", 0, "push new repo --anchor now"),
+    ("push", 0, "push new repo --anchor now --stats"),
     ("push", 0, "push new repo"),
     ("branch REPO NAME", 0, "branch repo work/one"),
     ("branch REPO", 0, "branch repo"),
@@ -30,9 +30,9 @@ RUNS = [
     ("log", 0, "log repo"),
     ("show", 0, "show repo"),
     ("show", 0, "show repo@step:1"),
-    ("pull", 0, "pull repo pulled"),
+    ("pull", 0, "pull repo pulled --stats"),
     ("pull", 0, "pull repo@step:1 strayed"),
-    ("verify", 0, "verify new repo"),
+    ("verify", 0, "verify new repo --stats"),
     ("verify", 10, "verify old repo"),
     ("verify", 0, "verify repo"),
     ("verify", 0, "verify repo@main"),
@@ -54,6 +54,7 @@ RUNS = [
 TYPES = {
     "bytes": lambda value: type(value) is int and value >= 0,
     "count": lambda value: type(value) is int and value >= 0,
+    "seconds": lambda value: type(value) in (int, float) and value >= 0,
     "digest": lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value),
     "time": lambda value: isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value),
     "string": lambda value: isinstance(value, str),
