@@ -112,7 +112,7 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+OutputFile::OutputFile(std::filesystem::path path, Durability expected) : path_(std::move(path)), expected_(expected) {
   temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
     fd_ = Fd(uninterrupted([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
     return fd_ && claim_temporary(fd_.get());
@@ -123,13 +123,15 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, {})),
       fd_(std::move(other.fd_)),
-      appended_(other.appended_) {}
+      appended_(other.appended_),
+      expected_(other.expected_) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(temporary_, other.temporary_);
   std::swap(fd_, other.fd_);
   std::swap(appended_, other.appended_);
+  std::swap(expected_, other.expected_);
   return *this;
 }
 
@@ -138,12 +140,20 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) {
+  constexpr std::uint64_t k_write_back_bytes = std::uint64_t{4} << 20;  // what is worth a request to the disk
+  const std::uint64_t first = offset / k_write_back_bytes * k_write_back_bytes;
+  const std::uint64_t last = (offset + bytes.size()) / k_write_back_bytes * k_write_back_bytes;
   while (!bytes.empty()) {
     const ssize_t wrote =
         uninterrupted([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (wrote < 0) throw system_error(errno, path_.string(), "write");
     offset += static_cast<std::uint64_t>(wrote);
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  // Only a hint: where it fails, the sync has more to do.
+  if (expected_ == Durability::synced && first < last) {
+    ::sync_file_range(fd_.get(), static_cast<off64_t>(first), static_cast<off64_t>(last - first),
+                      SYNC_FILE_RANGE_WRITE);
   }
 }
 

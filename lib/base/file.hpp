@@ -81,7 +81,9 @@ enum class Durability { cached, synced };
 class OutputFile {
  public:
   /// Creates the temporary file; the directory must exist.
-  explicit OutputFile(std::filesystem::path path);
+  /// `expected`: how it is going to be committed. Where that is synced, the disk is given work while more is written,
+  /// so that the commit finds little left to wait for.
+  explicit OutputFile(std::filesystem::path path, Durability expected = Durability::cached);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();
@@ -121,6 +123,7 @@ class OutputFile {
   std::filesystem::path temporary_;
   Fd fd_;
   std::uint64_t appended_ = 0;
+  Durability expected_;
 };
 
 /// A directory that appears under its name only by commit(), with all that was put into it.

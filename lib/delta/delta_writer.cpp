@@ -28,7 +28,7 @@ void DeltaWriter::append_block(std::span<const std::uint8_t> coded) {
 
 // Blocks are a few KiB: gathered to write and hash in pieces that are worth a call.
 void DeltaWriter::append_payload(std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t k_piece = std::size_t{1} << 20;
+  constexpr std::size_t k_piece = std::size_t{256} << 10;
   pending_.insert(pending_.end(), bytes.begin(), bytes.end());
   if (pending_.size() < k_piece) return;
   payload_hash_.update(pending_);

@@ -41,7 +41,7 @@ std::uint64_t PullWriter::spooled_bytes(const ManifestFile& file) const {
 }
 
 FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path) {
-  OutputFile output(path);
+  OutputFile output(path, Durability::synced);
   if (file.content) {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
     if (blake3(bytes) != file.identity.digest) {
@@ -59,7 +59,7 @@ FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path
                            const std::filesystem::path& path) {
   const Digest& digest = file.identity.digest;
   {
-    OutputFile output(path);
+    OutputFile output(path, Durability::synced);
     const File from = File::open(held);
     // Should the kernel have copied wrongly, then once more by hand.
     if (kernel_copy(from, output, *execution_) == digest || copy_and_digest(from, output, *execution_) == digest) {

@@ -95,7 +95,7 @@ void DirectoryStore::put(const std::string& key, std::string_view bytes) {
 
 fs::path DirectoryStore::staging_path() { return path_for_writing("staging/object"); }
 
-OutputFile DirectoryStore::stage() { return OutputFile(staging_path()); }
+OutputFile DirectoryStore::stage() { return OutputFile(staging_path(), Durability::synced); }
 
 void DirectoryStore::put_staged(const std::string& key, OutputFile&& staged) {
   OutputFile output = std::move(staged);
