@@ -37,9 +37,9 @@ check: all ## format, layers, kernels, manual, unit tests: under a minute
 manual: all ## write what the program knows (options, commands, exit statuses) into its manual
 	@python3 tests/check_manual.py --write $(BUILD)/wdelta man
 
-bench: all ## kernels, BLAKE3, codec, and diff and apply against their peers (SIZE=1G)
+bench: all ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run)
 	@tests/setup.sh packages xdelta3 b3sum
-	@python3 tests/bench/bench.py $(BUILD) $(SIZE)
+	@python3 -B tests/bench/bench.py $(BUILD) $(SIZE) $(CHECKPOINTS)
 
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl

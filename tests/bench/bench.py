@@ -2,161 +2,211 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures wdelta against its peers on the same files in the same run.
 
-usage: bench.py BUILD_FOLDER SIZE
+usage: bench.py BUILD_FOLDER SIZE [CHECKPOINT.safetensors...]
 
-Makes a pair of checkpoints of SIZE (512M, 1G; zstd --patch-from takes at most 1G) that differ as post-training steps
-do, in BUILD_FOLDER/bench, reads them into the page cache, and prints medians of whole processes. Paired figures are
-taken in turn, A B A B, so that a drifting machine does not favour one side.
+Makes checkpoints of SIZE (512M, 2G) in BUILD_FOLDER/bench: of the given files, consecutive ones of a real run, tiled;
+else of a made-up run that differs as post-training steps do. Prints medians of whole processes, taken in turn. ROUNDS
+in the environment says how many rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,engines,cold,peers.
 """
 import json
 import os
 import shutil
-import statistics
-import subprocess
 import sys
-import time
 
-RUNS = 5
+from measure import forget, machine, output_of, paired, read_whole, run, table
 
-
-def run(command, **options):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options).stdout.decode()
-
-
-def seconds(command, before=None):
-    if before:
-        before()
-    start = time.perf_counter()
-    subprocess.run(command, check=True, shell=isinstance(command, str), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - start
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CHAIN = 10
+PATCH_FROM_BYTES = 2**30  # zstd --patch-from is not asked for more
 
 
-def paired(commands, runs=RUNS, before=None):
-    """Medians of several commands, taken in turn after one warm-up of each."""
-    times = [[] for _ in commands]
-    for turn in range(runs + 1):
-        for series, command in zip(times, commands):
-            taken = seconds(command, before)
-            if turn > 0:
-                series.append(taken)
-    return [statistics.median(series) for series in times]
-
-
-def table(title, heading, rows):
-    widths = [max(len(str(row[i])) for row in [heading] + rows) for i in range(len(heading))]
-    print(f"\n{title}\n")
-    for number, row in enumerate([heading] + rows):
-        cells = [str(cell).ljust(width) if i == 0 else str(cell).rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
-        print("| " + " | ".join(cells) + " |")
-        if number == 0:
-            print("|" + "|".join("-" * (width + 1) + ("-" if i == 0 else ":") for i, width in enumerate(widths)) + "|")
-
-
-def machine():
-    with open("/proc/cpuinfo") as f:
-        info = dict(line.split(":", 1) for line in f.read().split("\n\n")[0].splitlines() if ":" in line)
-    info = {key.strip(): value.strip() for key, value in info.items()}
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return (f"{info['model name']} (family {info['cpu family']}, model {info['model']}), {os.cpu_count()} cores, {memory:.0f} GiB, "
-            f"Linux {os.uname().release}")
-
-
-def google_benchmark(program, title, pattern):
+def google_benchmark(program, title):
     if not os.path.exists(program):
         print(f"\n{title}: skipped, Google Benchmark was not there at configure time")
         return
-    text = run([program, "--benchmark_format=json", f"--benchmark_filter={pattern}", "--benchmark_min_time=0.2"])
+    text = output_of([program, "--benchmark_format=json", "--benchmark_min_time=0.2"])
     rows = [[entry["name"], f"{entry['bytes_per_second'] / 1e9:.1f}"] for entry in json.loads(text)["benchmarks"] if "bytes_per_second" in entry]
     table(title, ["kernel", "GB/s"], rows)
 
 
-def blake3(build, pair):
-    ours, theirs = paired([[f"{build}/bench-hash-file", "1", pair[1]], ["b3sum", "--num-threads", "1", pair[1]]])
-    both, b3sum = paired([[f"{build}/bench-hash-file", str(os.cpu_count()), *pair], ["b3sum", *pair]])
-    size = os.path.getsize(pair[1]) / 1e9
-    table("BLAKE3 of a file in the page cache, whole processes", ["", "wdelta, s", "GB/s", "b3sum, s", "GB/s", "speed ratio"], [
-        ["one thread, one file", f"{ours:.3f}", f"{size / ours:.1f}", f"{theirs:.3f}", f"{size / theirs:.1f}", f"{theirs / ours:.2f}"],
-        ["all cores, both files", f"{both:.3f}", f"{2 * size / both:.1f}", f"{b3sum:.3f}", f"{2 * size / b3sum:.1f}", f"{b3sum / both:.2f}"],
-    ])
+class Bench:
+    def __init__(self, build, size, checkpoints):
+        self.build, self.folder = build, f"{build}/bench"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        os.environ["WDELTA_STATE_DIR"] = f"{self.folder}/state"
+        self.wdelta = [f"{build}/wdelta", "--quiet"]
+        self.out = f"{self.folder}/out"
+        self.delta = f"{self.folder}/delta"
+        self.chain = [f"{self.folder}/chain-{number}" for number in range(CHAIN)]
+        self.old, self.new = self.make_checkpoints(size, checkpoints)
+        self.size_bytes = os.path.getsize(self.new)
+        self.b3sum = ["b3sum", self.old, self.new]
+        self.diff = [*self.wdelta, "diff", self.old, self.new, "-o", self.delta]
+        self.apply = [*self.wdelta, "apply", self.old, self.delta, "-o", self.out]
+        self.copy = f"cp {self.old} {self.out} && b3sum {self.out}"
+        run(self.diff)
 
+    def make_checkpoints(self, size, checkpoints):
+        """Two files that stay, and a delta for each step of the chain, which are made and removed one by one."""
+        turn = 2 * (len(checkpoints) - 1)  # there and back again, when there are fewer than the chain needs
+        if not checkpoints:
+            run([f"{self.build}/tests/make-run", f"{self.folder}/run", "--steps", str(CHAIN + 1), "--size", size, "--single", "--quiet"])
+        elif turn <= CHAIN:
+            sys.exit(f"bench.py: give {CHAIN // 2 + 2} or more consecutive checkpoints, or none")
 
-def end_to_end(wdelta, pair, chain, folder):
-    old, new = pair
-    delta, out = f"{folder}/delta", f"{folder}/out"
-    env_free = [wdelta, "--quiet"]
+        def step(number):
+            if not checkpoints:
+                return f"{self.folder}/run/step-{number + 1:04}/model.safetensors"
+            path = f"{self.folder}/step-{number:04}.safetensors"
+            if not os.path.exists(path):
+                # Each tile is at another point of the way, so that no two steps of the chain are the same file.
+                tiles = [checkpoints[min(at, turn - at)] for at in ((number + copy) % turn for copy in range(turn))]
+                # By a program of its own: this one's size would be taken for that of the programs that it starts.
+                run([sys.executable, "-B", f"{os.path.dirname(os.path.abspath(__file__))}/tile.py", path, size, *tiles])
+            return path
 
-    def clean():
-        for path in (out, f"{folder}/out.cp"):
-            if os.path.exists(path):
-                os.unlink(path)
+        for number, delta in enumerate(self.chain):
+            run([*self.wdelta, "diff", step(number), step(number + 1), "-o", delta])
+            if number > 1:
+                os.unlink(step(number))
+        os.unlink(step(CHAIN))
+        return step(0), step(1)
 
-    diff, b3sum = paired([[*env_free, "diff", old, new, "-o", delta], ["b3sum", old, new]])
-    apply, copy = paired([[*env_free, "apply", old, delta, "-o", out], f"cp {old} {folder}/out.cp && b3sum {folder}/out.cp"], before=clean)
-    one, ten = paired([[*env_free, "apply", old, chain[0], "-o", out], [*env_free, "apply", old, *chain, "-o", out]], before=clean)
-    run([*env_free, "apply", old, delta, "-o", out])
-    run(["cmp", out, new])
-    clean()
-    print("(zstd and xdelta3 are measured once: they take long)")
-    zstd = seconds(["zstd", "-1", "-q", "-f", f"--patch-from={old}", new, "-o", f"{folder}/zstd"])
-    zstd_back = seconds(["zstd", "-d", "-q", "-f", "--long=31", f"--patch-from={old}", f"{folder}/zstd", "-o", out])
-    xdelta = seconds(["xdelta3", "-1", "-e", "-f", "-s", old, new, f"{folder}/xdelta"])
-    clean()
-    xdelta_back = seconds(["xdelta3", "-d", "-f", "-s", old, f"{folder}/xdelta", out])
-    clean()
-    size = os.path.getsize(delta)
+    def warm(self):
+        """The state before every run: inputs in the page cache, whatever else goes on, and no output."""
+        self.clean()
+        for path in (self.old, self.new):
+            read_whole(path)
 
-    def peer(name, back_and_forth, path):
-        forth, back = back_and_forth
-        return [name, f"{forth:.2f}", f"{forth / diff:.1f} ×", f"{back:.2f}", f"{back / apply:.1f} ×", f"{os.path.getsize(path) / 1e6:.2f}",
-                f"{os.path.getsize(path) / size:.1f} ×"]
+    def clean(self):
+        if os.path.exists(self.out):
+            os.unlink(self.out)
 
-    table(f"diff and apply, a pair of {os.path.getsize(old) / 2**30:.2f} GiB in the page cache, all cores",
-          ["", "diff, s", "of wdelta's", "apply, s", "of wdelta's", "delta, MB", "of wdelta's"], [
-              ["wdelta", f"{diff:.3f}", "1", f"{apply:.3f}", "1", f"{size / 1e6:.2f}", "1"],
-              ["b3sum OLD NEW", f"{b3sum:.3f}", f"{b3sum / diff:.2f} ×", "", "", "", ""],
-              ["cp BASE OUT; b3sum OUT", "", "", f"{copy:.3f}", f"{copy / apply:.2f} ×", "", ""],
-              peer("zstd -1 --patch-from", (zstd, zstd_back), f"{folder}/zstd"),
-              peer("xdelta3 -1", (xdelta, xdelta_back), f"{folder}/xdelta"),
-          ])
-    table("a chain of deltas", ["", "apply, s", "of one delta's"], [["1 delta", f"{one:.3f}", "1"], [f"{len(chain)} deltas", f"{ten:.3f}", f"{ten / one:.2f} ×"]])
+    def blake3(self):
+        hash_file = f"{self.build}/tests/bench-hash-file"
+        one = paired([[hash_file, "1", self.new], ["b3sum", "--num-threads", "1", self.new]], ROUNDS, self.warm)
+        all_cores = paired([[hash_file, str(os.cpu_count()), self.old, self.new], self.b3sum], ROUNDS, self.warm)
+        rows = []
+        for name, size_bytes, (ours, theirs) in (("one thread, one file", self.size_bytes, one), ("all cores, both files", 2 * self.size_bytes, all_cores)):
+            rows.append([name, f"{ours.wall_s:.3f}", f"{size_bytes / 1e9 / ours.wall_s:.1f}", f"{theirs.wall_s:.3f}", f"{size_bytes / 1e9 / theirs.wall_s:.1f}",
+                         f"{ours.over(theirs):.2f}", f"{ours.cpu_over(theirs):.2f}"])
+        table("BLAKE3 of a file in the page cache, whole processes", ["", "wdelta, s", "GB/s", "b3sum, s", "GB/s", "ratio", "of CPU time"], rows)
 
+    def codec(self):
+        rows = []
+        for encoding in ("auto", "sparse", "dense", "whole"):
+            report = json.loads(output_of([*self.wdelta, "diff", self.old, self.new, "--json", "--encoding", encoding]))
+            rows.append([encoding, report["changed"], f"{report['changed'] / report['elements']:.2%}", report["encoded_bytes"],
+                         f"{8 * report['encoded_bytes'] / report['changed']:.2f}"])
+        table("coded size", ["encoding", "changed elements", "density", "bytes", "bits a change"], rows)
 
-def codec(wdelta, pair):
-    report = json.loads(run([wdelta, "diff", *pair, "--json"]))
-    rows = [["automatic", report["changed"], f"{report['changed'] / report['elements']:.2%}", report["encoded_bytes"],
-             f"{8 * report['encoded_bytes'] / report['changed']:.2f}"]]
-    for encoding in ("sparse", "dense", "whole"):
-        forced = json.loads(run([wdelta, "diff", *pair, "--json", "--encoding", encoding]))
-        rows.append([encoding, forced["changed"], "", forced["encoded_bytes"], f"{8 * forced['encoded_bytes'] / forced['changed']:.2f}"])
-    table("coded size", ["encoding", "changed elements", "density", "bytes", "bits a change"], rows)
+    def verified(self):
+        """A commit of one checkpoint, and its directory."""
+        directory, repository = f"{self.folder}/checkpoint", f"{self.folder}/repository"
+        if not os.path.exists(repository):
+            os.makedirs(directory)
+            os.link(self.new, f"{directory}/model.safetensors")
+            run([*self.wdelta, "push", directory, repository])
+            read_whole(self.new)
+        return [*self.wdelta, "verify", directory, repository]
+
+    def hallway(self):
+        diff, b3sum = paired([self.diff, self.b3sum], ROUNDS, self.warm)
+        apply, copy = paired([self.apply, self.copy], ROUNDS, self.warm)
+        run(self.apply)
+        run(["cmp", self.out, self.new])
+        one, ten = paired([[*self.wdelta, "apply", self.old, *deltas, "-o", self.out] for deltas in (self.chain[:1], self.chain)], ROUNDS, self.warm)
+        self.clean()
+        verify, b3sum_new = paired([self.verified(), ["b3sum", self.new]], ROUNDS, self.warm)
+
+        def row(name, ours, theirs, must_be, aim):
+            return [name, f"{ours.wall_s:.3f}", f"{theirs.wall_s:.3f}", f"{ours.over(theirs):.2f}", f"{ours.cpu_over(theirs):.2f}", must_be, aim,
+                    f"{ours.peak_bytes / 2**20:.0f}"]
+
+        table(f"the hallway: a pair of {self.size_bytes / 2**30:.2f} GiB in the page cache, all cores",
+              ["", "s", "peer, s", "ratio", "of CPU time", "must be", "aim", "peak, MiB"], [
+                  row("diff -o / b3sum OLD NEW", diff, b3sum, "1.20", "1.00"),
+                  row("apply / cp BASE OUT + b3sum OUT", apply, copy, "1.10", "0.90"),
+                  row(f"apply of {CHAIN} deltas / of one", ten, one, "2.20", "1.60"),
+                  row("verify DIR REPO / b3sum of the files", verify, b3sum_new, "1.05", "0.95"),
+              ])
+
+    def cores(self):
+        rows = []
+        for name, command in (("diff -o", self.diff), ("apply", self.apply), ("verify", self.verified())):
+            one, two = paired([[*command, "-j1"], [*command, "-j2"]], ROUNDS, self.warm)
+            rows.append([name, f"{one.wall_s:.3f}", f"{two.wall_s:.3f}", f"{one.over(two):.2f}"])
+        self.clean()
+        table("one thread, and two", ["", "-j1, s", "-j2, s", "speed-up"], rows)
+
+    def engines(self):
+        names = [engine["name"] for engine in json.loads(output_of([*self.wdelta, "--version", "--json"]))["engines"] if engine["usable"]]
+        rows = []
+        for name, command in (("diff -o", self.diff), ("apply", self.apply)):
+            series = paired([[*command, "--engine", engine] for engine in names], ROUNDS, self.warm)
+            for engine, one in zip(names, series):
+                rows.append([f"{name} --engine {engine}", f"{one.wall_s:.3f}", f"{self.size_bytes / 1e9 / one.wall_s:.1f}", f"{one.over(series[0]):.2f}"])
+        self.clean()
+        table("engines, all cores (BLAKE3 has kernels of its own, which do not change)", ["", "s", "GB/s of the checkpoint", f"of {names[0]}'s"], rows)
+
+    def cold(self):
+        dd = [f"dd if={path} of=/dev/null bs=4M" for path in (self.old, self.new)]
+
+        def cold():
+            for path in (self.old, self.new):
+                forget(path)
+
+        rows = []
+        for name, ours, peer in (("verify / dd of the file", self.verified(), dd[1]), ("diff / dd of both", self.diff[:-2], " && ".join(dd))):
+            mine, theirs = paired([ours, peer], ROUNDS, cold, warm_up=False)
+            size_bytes = self.size_bytes * (2 if "both" in name else 1)
+            rows.append([name, f"{mine.wall_s:.3f}", f"{size_bytes / 1e9 / mine.wall_s:.2f}", f"{theirs.wall_s:.3f}", f"{size_bytes / 1e9 / theirs.wall_s:.2f}",
+                         f"{1 / mine.over(theirs):.2f}"])
+        for path in (self.old, self.new):
+            read_whole(path)
+        table("files that are not in the page cache (must be 0.90 of dd's rate)", ["", "s", "GB/s", "dd, s", "GB/s", "rate of dd's"], rows)
+
+    def peers(self):
+        """Once each: they take long."""
+        diff, = paired([self.diff], ROUNDS, self.warm)
+        apply, = paired([self.apply], ROUNDS, self.warm)
+        size = os.path.getsize(self.delta)
+        rows = [["wdelta", f"{diff.wall_s:.3f}", "1", f"{apply.wall_s:.3f}", "1", f"{size / 1e6:.2f}", "1"]]
+        coders = [("xdelta3 -1", f"xdelta3 -1 -e -f -s {self.old} {self.new} {{}}", f"xdelta3 -d -f -s {self.old} {{}} {self.out}")]
+        if self.size_bytes <= PATCH_FROM_BYTES * 1.05:
+            coders.insert(0, ("zstd -1 --patch-from", f"zstd -1 -q -f --patch-from={self.old} {self.new} -o {{}}",
+                              f"zstd -d -q -f --long=31 --patch-from={self.old} {{}} -o {self.out}"))
+        for name, forth, back in coders:
+            path = f"{self.folder}/peer"
+            self.clean()
+            there, again = run(forth.format(path)), run(back.format(path))
+            rows.append([name, f"{there.wall_s:.2f}", f"{there.wall_s / diff.wall_s:.0f} ×", f"{again.wall_s:.2f}", f"{again.wall_s / apply.wall_s:.1f} ×",
+                         f"{os.path.getsize(path) / 1e6:.2f}", f"{os.path.getsize(path) / size:.1f} ×"])
+            os.unlink(path)
+        self.clean()
+        table(f"other delta coders, a pair of {self.size_bytes / 2**30:.2f} GiB",
+              ["", "diff, s", "of wdelta's", "apply, s", "of wdelta's", "delta, MB", "of wdelta's"], rows)
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
     build, size = os.path.abspath(sys.argv[1]), sys.argv[2]
-    wdelta = f"{build}/wdelta"
-    folder = f"{build}/bench"
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    print(f"machine: {machine()}\n{run([wdelta, '--version']).strip()}; b3sum {run(['b3sum', '--version']).split()[1]}, "
-          f"{run(['zstd', '--version']).strip().strip('*').strip()}")
-    google_benchmark(f"{build}/tests/bench-engine", "engine kernels and block codec, one core", ".*")
-    google_benchmark(f"{build}/tests/bench-blake3", "BLAKE3 kernels, one core", ".*")
-    google_benchmark(f"{build}/tests/bench-xet", "Xet, what an upload to the Hub is made of, one core", ".*")
-    run([f"{build}/tests/make-run", f"{folder}/run", "--steps", "11", "--size", size, "--single", "--quiet"])
-    steps = [f"{folder}/run/step-{step:04}/model.safetensors" for step in range(1, 12)]
-    chain = [f"{folder}/chain-{number}" for number in range(10)]
-    for number, delta in enumerate(chain):
-        run([wdelta, "diff", steps[number], steps[number + 1], "-o", delta])
-    for step in steps[2:]:
-        os.unlink(step)
-    pair = steps[:2]
-    run(["b3sum", *pair])  # into the page cache
-    blake3(f"{build}/tests", pair)
-    codec(wdelta, pair)
-    end_to_end(wdelta, pair, chain, folder)
-    shutil.rmtree(folder)
+    only = os.environ.get("ONLY", "kernels,blake3,codec,hallway,cores,engines,cold,peers").split(",")
+    print(f"machine: {machine()}\n{output_of([f'{build}/wdelta', '--version']).strip()}; b3sum {output_of(['b3sum', '--version']).split()[1]}, "
+          f"{output_of(['zstd', '--version']).strip().strip('*').strip()}", flush=True)
+    if "kernels" in only:
+        google_benchmark(f"{build}/tests/bench-engine", "engine kernels and block codec, one core")
+        google_benchmark(f"{build}/tests/bench-blake3", "BLAKE3 kernels, one core")
+        google_benchmark(f"{build}/tests/bench-xet", "Xet, what an upload to the Hub is made of, one core")
+        only.remove("kernels")
+    if not only:
+        return
+    bench = Bench(build, size, [os.path.abspath(path) for path in sys.argv[3:]])
+    for name in only:
+        getattr(bench, name)()
+    shutil.rmtree(bench.folder)
 
 
 if __name__ == "__main__":
