@@ -26,6 +26,10 @@ void Store::put_bytes(const std::string& key, const ByteReader& bytes, const Exe
   put_staged(key, std::move(staged));
 }
 
+void Store::put_copy(const std::string&, const ModelCommit& from, const ModelFile&) {
+  throw Error(Fault::unsupported, from.name(), fmt::format("{} takes no copies of models", name()));
+}
+
 void Store::remove_all(std::span<const std::string> keys) {
   for (const std::string& key : keys) remove(key);
 }

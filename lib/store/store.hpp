@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/reader.hpp"
 #include "store/access.hpp"
+#include "store/model_hub.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -76,6 +77,11 @@ class Store {
   /// Sends what a store gathers to make few requests of many objects. Nobody else need see an object before; nobody
   /// sees one without those that were put before the flush that came before it.
   virtual void flush() {}
+  /// Whether the service behind it can copy files of models on the Hub, so that their bytes do not go through here.
+  virtual bool can_copy_models() const { return false; }
+  /// Keeps such a copy; as put() otherwise. `file` is in the Hub's content store. Throws unsupported where that cannot
+  /// be.
+  virtual void put_copy(const std::string& key, const ModelCommit& from, const ModelFile& file);
   /// Keeps a small object unless the key is taken; whether it did. Throws network when that cannot be told because the
   /// reply was lost.
   virtual bool create(const std::string& key, std::string_view bytes) = 0;

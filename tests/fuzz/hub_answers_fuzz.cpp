@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (size_bytes == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(bytes + 1), size_bytes - 1);
   try {
-    switch (bytes[0] % 6) {
+    switch (bytes[0] % 8) {
       case 0:
         hub_files_from(text, "input");
         break;
@@ -33,6 +33,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
         break;
       case 5:
         if (hub_error_text(text).find('\n') != std::string::npos) std::abort();
+        break;
+      case 6:
+        for (const ModelFile& file : model_files_from(text, "input")) {
+          if (!is_model_etag(file.etag)) std::abort();
+        }
+        break;
+      case 7:
+        if (model_revision_from(text, "input").commit.size() != 40) std::abort();
         break;
     }
   } catch (const Error& error) {

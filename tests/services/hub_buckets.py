@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The buckets and model repositories of the emulated Hub, and who may do what with them."""
+"""The buckets of the emulated Hub, and what may be done with them."""
 
 import json
 import re
@@ -93,17 +93,6 @@ class Bucket:
                 "totalFiles": len(entries), "repoType": "bucket", "cdnRegions": []}
 
 
-@dataclass
-class Model:
-    """A model repository at one commit. What has a hash is stored by Xet, all else lies in git."""
-
-    name: str
-    commit: str
-    private: bool = False
-    files: dict = field(default_factory=dict)  # by path: raw hash, or bytes in git
-    branches: tuple = ("main",)
-
-
 class Buckets:
     def __init__(self, content, settings):
         self.content, self.settings = content, settings
@@ -186,6 +175,8 @@ class Buckets:
             raw = xet.raw_of(operation.get("xetHash", ""))
         except xet.Refused as error:
             return str(error)
+        if operation["type"] == "copyFile" and self.settings["copies_fail"]:
+            return self.settings["copies_fail"]
         if operation["type"] == "copyFile":
             kind, source = operation.get("sourceRepoType"), operation.get("sourceRepoId")
             if kind not in ("bucket", "model", "dataset", "space") or not may_read(kind, source):
@@ -201,4 +192,4 @@ class Buckets:
     def _holds(self, kind, name, raw):
         if kind == "bucket":
             return any(entry.raw == raw for entry in self.buckets[name].as_of(time.time()).values())
-        return raw in self.models[name].files.values()
+        return self.models[name].holds(raw)

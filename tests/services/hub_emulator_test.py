@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated Hub alone: it takes what the protocol allows, refuses all else, and fails as it is asked to."""
 
+import hashlib
 import http.client
 import json
 import random
@@ -418,10 +419,16 @@ class Uploads(Case):
         entries = {entry["path"]: entry for entry in self.json("GET", f"/api/models/org/model/tree/{commit}")}
         digest = entries["model.safetensors"]["xetHash"]
         self.assertNotIn("xetHash", entries["config.json"])
+        self.assertEqual(entries["config.json"]["oid"], "9e26dfeeb6e641a33dae4961196235bdb965b21b")  # git's for "{}"
+        self.assertEqual(entries["model.safetensors"]["lfs"]["oid"], hashlib.sha256(weights).hexdigest())
+        asked = self.json("POST", f"/api/models/org/model/paths-info/{commit}", {"paths": ["no", "config.json"]})
+        self.assertEqual(asked, [entries["config.json"]])
         status, headers, _ = self.api("HEAD", f"/org/model/resolve/{commit}/model.safetensors")
         self.assertEqual((status, headers["X-Xet-Hash"], headers["X-Repo-Commit"], headers["Content-Length"]),
                          (302, digest, commit, "100000"))
-        self.assertEqual(self.api("GET", "/org/model/resolve/main/config.json")[2], b"{}")
+        status, headers, _ = self.api("GET", "/org/model/resolve/main/config.json")
+        self.assertEqual(status, 307)
+        self.assertEqual(self.api("GET", headers["Location"])[2], b"{}")
         status, headers, _ = self.api("GET", "/org/model/resolve/other/config.json")
         self.assertEqual((status, headers["X-Error-Code"]), (404, "RevisionNotFound"))
         copy = {"type": "copyFile", "path": "base.safetensors", "xetHash": digest, "sourceRepoType": "model",
@@ -432,6 +439,27 @@ class Uploads(Case):
         self.assertEqual(self.batch({**copy, "xetHash": xet.text_of(xet.ZERO)})[0], 422)
         self.hub.buckets.models["org/model"].private = True
         self.assertEqual(self.api("GET", "/api/models/org/model", token=STRANGER_TOKEN)[0], 404)
+
+    def test_a_model_that_moves_and_one_that_is_gated(self):
+        first, second = "1" * 40, "2" * 40
+        self.hub.add_model("org/model", first, {"a/b/config.json": b"{}", "a/model.safetensors": b"old"})
+        self.hub.add_model("org/model", second, {"a/b/config.json": b"[]", "a/model.safetensors": b"new"})
+        self.hub.buckets.models["org/model"].branches["refs/pr/1"] = first
+        for revision, commit in (("main", second), (first, first), ("refs%2Fpr%2F1", first)):
+            self.assertEqual(self.json("GET", f"/api/models/org/model/revision/{revision}")["sha"], commit)
+        self.hub.settings["page"] = 2
+        status, headers, body = self.api("GET", f"/api/models/org/model/tree/{first}?recursive=true")
+        self.assertEqual([entry["path"] for entry in json.loads(body)], ["a", "a/b"])
+        rest = headers["Link"][1:].partition(">")[0].removeprefix(self.hub.url)
+        self.assertEqual([entry["path"] for entry in self.json("GET", rest)], ["a/b/config.json", "a/model.safetensors"])
+        self.assertEqual([entry["path"] for entry in self.json("GET", f"/api/models/org/model/tree/{first}")], ["a"])
+        self.hub.buckets.models["org/model"].gated = True
+        for token, status in ((None, 401), (STRANGER_TOKEN, 403), (WRITE_TOKEN, 302)):
+            found, headers, _ = request("GET", f"{self.hub.url}/org/model/resolve/main/a/model.safetensors", token=token)
+            self.assertEqual((found, headers["X-Error-Code"]), (status, None if status == 302 else "GatedRepo"))
+        self.hub.renamed["org/old"] = "org/model"
+        status, headers, _ = self.api("GET", "/api/models/org/old/revision/main")
+        self.assertEqual((status, headers["Location"]), (307, "/api/models/org/model/revision/main"))
 
 
 class FaultsOnRequest(Case):

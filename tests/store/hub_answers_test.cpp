@@ -2,10 +2,13 @@
 #include "store/hub/hub_answers.hpp"
 
 #include "base/error.hpp"
+#include "store/hub/etag_hash.hpp"
 #include "store/hub/hub_location.hpp"
 
 #include <doctest/doctest.h>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace wdelta {
 
@@ -98,6 +101,95 @@ TEST_CASE("an answer that is none of the Hub's is the network's fault") {
   CHECK(fault_of([] { hub_batch_answer_from("<html>", "batch"); }) == Fault::network);
   CHECK(fault_of([] { xet_token_from(R"({"accessToken":"a\nb","casUrl":"https://x","exp":1})", "token"); }) ==
         Fault::network);
+}
+
+TEST_CASE("a model is named as the Hub's own clients name it") {
+  const auto parse = [](const std::string& text) { return ModelRevision::parse(text); };
+  CHECK(parse("hf://org/model").model == "org/model");
+  CHECK(parse("hf://org/model").revision == "main");
+  CHECK(parse("hf://models/org/model").model == "org/model");
+  CHECK(parse("hf://org/model/").model == "org/model");
+  CHECK(parse("hf://org/mo.d_el-1@v1.0").revision == "v1.0");
+  CHECK(parse("hf://org/model@refs/pr/1").revision == "refs/pr/1");
+  for (const std::string& wrong :
+       {std::string("org/model"), std::string("hf://"), std::string("hf://model"), std::string("hf:///model"),
+        std::string("hf://org/"), std::string("hf://buckets/org/name"), std::string("hf://datasets/org/name"),
+        std::string("hf://org/model@"), std::string("hf://org/model@a b"), std::string("hf://org/model@a\nb"),
+        std::string("hf://org/model@\xc3\xbc"), std::string("hf://org/../model"), std::string("hf://-org/model"),
+        std::string("hf://org/model.git"), "hf://org/model@" + std::string(201, 'x')}) {
+    CAPTURE(wrong);
+    CHECK(fault_of([&] { parse(wrong); }) == Fault::usage);
+  }
+}
+
+TEST_CASE("files of a model are known by the SHA-256 of large ones and by git's id of all others") {
+  const std::string sha256(64, 'b');
+  const std::string blob(40, 'c');
+  const std::string whole = R"([{"type":"directory","path":"a","oid":")" + blob + R"(","size":0},)" +
+                            R"({"type":"file","path":"a/b","size":12,"oid":")" + blob + R"("},)" +
+                            R"({"type":"file","path":"c","size":130,"oid":")" + blob + R"(","lfs":{"oid":")" + sha256 +
+                            R"(","size":99,"pointerSize":130},"xetHash":")" + k_hash + R"("},)" +
+                            R"({"type":"file","path":"d","size":9,"oid":")" + blob + R"(","lfs":{"oid":")" + sha256 +
+                            R"(","size":9,"pointerSize":130}}])";
+  const std::vector<ModelFile> files = model_files_from(whole, "tree");
+  REQUIRE(files.size() == 3);
+  CHECK(files[0] == ModelFile{"a/b", 12, blob, ""});
+  CHECK(files[1] == ModelFile{"c", 99, sha256, k_hash});
+  CHECK(files[2] == ModelFile{"d", 9, sha256, ""});
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK(fault_of([&] { model_files_from(whole.substr(0, size), "tree"); }) == Fault::network);
+  }
+  for (const std::string& wrong : {
+           std::string("{}"),
+           entry(R"("path":"a","size":1)"),
+           entry(R"("path":"a","size":1,"oid":"x")"),
+           entry(R"("path":"a","size":1,"oid":")" + sha256 + "\""),
+           entry(R"("path":"a","size":1,"oid":")" + blob + R"(","lfs":{"oid":")" + blob + R"(","size":1})"),
+           entry(R"("path":"a","size":1,"oid":")" + blob + R"(","lfs":7)"),
+           entry(R"("path":"a","size":1,"oid":")" + blob + R"(","lfs":{"oid":")" + sha256 +
+                 R"(","size":1},"xetHash":"no")"),
+       }) {
+    CAPTURE(wrong);
+    CHECK(fault_of([&] { model_files_from(wrong, "tree"); }) == Fault::network);
+  }
+}
+
+TEST_CASE("a revision of a model stands for a commit") {
+  const std::string commit(40, 'd');
+  const auto answer = [&](const std::string& id, const std::string& sha, const std::string& time) {
+    return R"({"id":")" + id + R"(","sha":")" + sha + R"(","lastModified":)" + time + "}";
+  };
+  const auto found = model_revision_from(answer("org/model", commit, R"("2024-05-01T12:00:00.000Z")"), "model");
+  CHECK(found.model == "org/model");
+  CHECK(found.commit == commit);
+  CHECK(found.time == "2024-05-01T12:00:00Z");
+  CHECK(model_revision_from(answer("org/model", commit, R"("yesterday")"), "model").time.empty());
+  CHECK(model_revision_from(answer("org/model", commit, "null"), "model").time.empty());
+  for (const auto& [id, sha] : {std::pair<std::string, std::string>("model", commit),
+                                {"../model", commit},
+                                {"org/model/x", commit},
+                                {"org/mo\u000adel", commit},
+                                {"org/model", "main"},
+                                {"org/model", commit + "d"},
+                                {"org/model", std::string(64, 'd')}}) {
+    CAPTURE(id);
+    CAPTURE(sha);
+    CHECK(fault_of([&] { model_revision_from(answer(id, sha, "null"), "model"); }) == Fault::network);
+  }
+}
+
+TEST_CASE("an etag is made as git and as the Hub make it") {
+  const auto etag = [](const std::string& text, std::size_t digits) {
+    const auto hash = make_etag_hash({"", text.size(), std::string(digits, '0'), ""});
+    const std::size_t half = text.size() / 2;
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+    hash->update({bytes, half});
+    hash->update({bytes + half, text.size() - half});
+    return hash->finish();
+  };
+  CHECK(etag("", 40) == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+  CHECK(etag("{}", 40) == "9e26dfeeb6e641a33dae4961196235bdb965b21b");
+  CHECK(etag("abc", 64) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST_CASE("of the next page's URL only the cursor is taken") {

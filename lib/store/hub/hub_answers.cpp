@@ -24,8 +24,9 @@ auto understood(std::string_view text, const std::string& object, Read read) -> 
 }
 
 // 2026-11-21T06:15:00.123Z
+constexpr std::size_t k_seconds_end = 19;
+
 std::int64_t milliseconds_of(const std::string& moment, const std::string& object) {
-  constexpr std::size_t k_seconds_end = 19;
   const auto seconds = seconds_of(moment.substr(0, std::min(moment.size(), k_seconds_end)) + "Z");
   std::int64_t fraction = 0;
   std::int64_t unit = 100;
@@ -81,6 +82,48 @@ std::optional<std::string> next_cursor(std::string_view link) {
     }
   }
   return std::nullopt;
+}
+
+HubModelRevision model_revision_from(std::string_view text, const std::string& object) {
+  return understood(text, object, [&](const ParsedJson& json) {
+    HubModelRevision found{string_member(json, "id", object), string_member(json, "sha", object), ""};
+    // They go into URLs and documents.
+    const std::size_t slash = found.model.find('/');
+    if (slash == std::string::npos || why_not_a_hub_name(found.model.substr(0, slash)) != nullptr ||
+        why_not_a_hub_name(found.model.substr(slash + 1)) != nullptr) {
+      throw Error(Fault::corrupt, object, fmt::format("{:?} is no name of a model", found.model));
+    }
+    if (found.commit.size() != 40 || !is_model_etag(found.commit))
+      throw Error(Fault::corrupt, object, "\"sha\" is no id of a commit");
+    if (json.contains("lastModified") && json["lastModified"].is_string()) {
+      const std::string time = json["lastModified"].get<std::string>().substr(0, k_seconds_end) + "Z";
+      if (seconds_of(time)) found.time = time;
+    }
+    return found;
+  });
+}
+
+std::vector<ModelFile> model_files_from(std::string_view text, const std::string& object) {
+  return understood(text, object, [&](const ParsedJson& json) {
+    if (!json.is_array()) throw Error(Fault::corrupt, object, "it is no array");
+    std::vector<ModelFile> files;
+    for (const ParsedJson& entry : json) {
+      if (string_member(entry, "type", object) != "file") continue;
+      // Of a large file "oid" is the id of the little text that git keeps in its place.
+      const bool is_large = entry.contains("lfs") && !entry["lfs"].is_null();
+      const ParsedJson& content = is_large ? entry["lfs"] : entry;
+      ModelFile file{string_member(entry, "path", object), size_member(content, "size", object),
+                     string_member(content, "oid", object), ""};
+      if (!is_model_etag(file.etag) || (file.etag.size() == 64) != is_large)
+        throw Error(Fault::corrupt, object, "\"oid\" is no id of a content");
+      if (is_large && entry.contains("xetHash")) {
+        file.xet_hash = string_member(entry, "xetHash", object);
+        if (!is_xet_hash(file.xet_hash)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
+      }
+      files.push_back(std::move(file));
+    }
+    return files;
+  });
 }
 
 HubBatchAnswer hub_batch_answer_from(std::string_view text, const std::string& object) {

@@ -3,6 +3,8 @@
 // when the text is not such an answer.
 #pragma once
 
+#include "store/model_hub.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,6 +26,16 @@ std::vector<HubFile> hub_files_from(std::string_view text, const std::string& ob
 /// The cursor of the next page out of a Link header; nothing on the last page. Only the cursor is taken, never the URL:
 /// a token must not go to a host that a header names.
 std::optional<std::string> next_cursor(std::string_view link);
+
+/// What a revision of a model stands for.
+struct HubModelRevision {
+  std::string model;  ///< the name that it has now
+  std::string commit;
+  std::string time;  ///< to the second; empty when there is none
+};
+HubModelRevision model_revision_from(std::string_view text, const std::string& object);
+/// The files of a page of a model's tree, or of paths that were asked for; directories are left out.
+std::vector<ModelFile> model_files_from(std::string_view text, const std::string& object);
 
 struct HubBatchAnswer {
   struct Failed {

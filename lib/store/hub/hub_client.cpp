@@ -24,11 +24,30 @@ constexpr std::int64_t k_token_margin_s = 60;  // a transfer must not begin with
 constexpr int k_rounds = 5;                    // of a batch whose lines are not all done
 
 std::string line_of(const HubAddition& addition) {
+  if (!addition.model.empty()) {
+    return Json{{"type", "copyFile"},
+                {"path", addition.path},
+                {"xetHash", addition.xet_hash},
+                {"sourceRepoType", "model"},
+                {"sourceRepoId", addition.model}}
+        .dump();
+  }
   return Json{{"type", "addFile"},
               {"path", addition.path},
               {"xetHash", addition.xet_hash},
               {"contentType", "application/octet-stream"}}
       .dump();
+}
+
+// Of a model in another region, for one. Throws when a copy is among what failed.
+void require_copies(const std::map<std::string, const HubAddition*>& open, const HubBatchAnswer& answer) {
+  for (const HubBatchAnswer::Failed& failed : answer.failed) {
+    const auto found = open.find(failed.path);
+    if (found == open.end() || found->second->model.empty()) continue;
+    throw Error(Fault::unsupported, "hf://" + found->second->model,
+                fmt::format("the Hub does not copy it into the bucket: {}", failed.reason),
+                "push --reference refers to it instead");
+  }
 }
 
 // To the second, as HTTP has it; nothing when the answer does not say.
@@ -41,21 +60,10 @@ std::optional<std::int64_t> date_of(const HttpResponse& response) {
 }  // namespace
 
 HubClient::HubClient(HubAccess access, std::string bucket, std::shared_ptr<HttpClient> http)
-    : access_(std::move(access)), bucket_(std::move(bucket)), http_(std::move(http)) {}
+    : connection_(std::move(access), std::move(http)), bucket_(std::move(bucket)) {}
 
-HttpRequest HubClient::request_of(const Question& question) const {
-  HttpRequest request;
-  request.method = question.method;
-  request.url = access_.endpoint + question.path;
-  if (!access_.token.empty()) request.secret_headers.push_back({"Authorization", "Bearer " + access_.token});
-  if (!question.content_type.empty()) request.headers.push_back({"Content-Type", question.content_type});
-  if (question.method == "POST") request.body = HttpBody::of_text(question.body);
-  return request;
-}
-
-HttpResponse HubClient::ask(const Question& question, std::span<const int> expects, Repeat repeat) const {
-  HttpResponse response = send_with_retries(
-      *http_, [&] { return request_of(question); }, repeat);
+HttpResponse HubClient::ask(const HubQuestion& question, std::span<const int> expects, Repeat repeat) const {
+  HttpResponse response = connection_.ask(question, repeat);
   if (response.is_success() || std::ranges::find(expects, response.status) != expects.end()) return response;
   throw error_of(response, question.method + " " + shown_url(question.path));
 }
@@ -116,7 +124,7 @@ HubBatchAnswer HubClient::batch(std::span<const std::string> lines, Repeat repea
 
 void HubClient::say_what_failed(const HubBatchAnswer& answer) const {
   if (answer.failed.empty()) return;
-  http_->note(fmt::format("{}: {}; trying again", answer.failed.front().path, answer.failed.front().reason));
+  http().note(fmt::format("{}: {}; trying again", answer.failed.front().path, answer.failed.front().reason));
 }
 
 void HubClient::add_file_once(const HubAddition& addition) const {
@@ -141,19 +149,21 @@ void HubClient::add_files(std::span<const HubAddition> additions) const {
         lines.push_back(line_of(*addition));
         paths.push_back(path);
       }
-      say_what_failed(batch(lines, Repeat::harmless));
+      const HubBatchAnswer answer = batch(lines, Repeat::harmless);
+      say_what_failed(answer);
       for (const HubFile& file : look_up_page(paths)) {
         const auto found = open.find(file.path);
         if (found != open.end() && found->second->xet_hash == file.xet_hash) open.erase(found);
       }
       if (open.empty()) break;
       if (round == k_rounds) {
+        require_copies(open, answer);
         throw Error(Fault::network, "hf://buckets/" + bucket_ + "/" + open.begin()->first,
                     fmt::format("the Hub does not take it: {} of {} files are not there after {} tries", open.size(),
                                 paths.size(), k_rounds),
                     "run this again: nothing was lost");
       }
-      sleep_until(std::chrono::steady_clock::now() + http_->options().retry_wait * round, http_->stop());
+      sleep_until(std::chrono::steady_clock::now() + http().options().retry_wait * round, http().stop());
     }
   }
 }
@@ -173,42 +183,19 @@ void HubClient::delete_files(std::span<const std::string> paths) const {
         throw Error(Fault::network, "hf://buckets/" + bucket_ + "/" + open.front(), "the Hub does not delete it",
                     "run this again");
       }
-      sleep_until(std::chrono::steady_clock::now() + http_->options().retry_wait * round, http_->stop());
+      sleep_until(std::chrono::steady_clock::now() + http().options().retry_wait * round, http().stop());
     }
   }
 }
 
-std::optional<HubClient::Fetched> HubClient::fetch(const std::string& path,
-                                                   const std::function<HttpRequest()>& make_request) const {
-  const std::string hub = origin_of(access_.endpoint);
-  HttpRequest next =
-      request_of({"GET", fmt::format("/buckets/{}/resolve/{}", bucket_, percent_encoded(path, Slashes::kept)), "", ""});
-  std::string xet_hash;
-  constexpr int k_most_hops = 5;
-  for (int hops = 0; hops <= k_most_hops; ++hops) {
-    HttpRequest sent;
-    const HttpResponse response = send_with_retries(
-        *http_,
-        [&] {
-          sent = make_request();
-          sent.url = next.url;
-          sent.secret_headers = next.secret_headers;
-          return sent;
-        },
-        Repeat::harmless);
-    if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
-    if (response.status < 300 || response.status == 416) return Fetched{response, next.url, xet_hash};
-    if (response.status >= 400) {
-      const std::string code = response.header_or_empty("x-error-code");
-      if (response.status == 404 && code != "RepoNotFound") return std::nullopt;
-      throw error_of(response, "GET " + path);
-    }
-    // The token goes to the Hub alone, whoever redirects.
-    const auto secrets = next.secret_headers;
-    next = redirected(sent, response);
-    if (origin_of(next.url) == hub) next.secret_headers = secrets;
-  }
-  throw Error(Fault::network, path, "the Hub redirects in a circle");
+std::optional<HubFetched> HubClient::fetch(const std::string& path,
+                                           const std::function<HttpRequest()>& make_request) const {
+  HubFetched found = connection_.fetch(
+      fmt::format("/buckets/{}/resolve/{}", bucket_, percent_encoded(path, Slashes::kept)), make_request);
+  const HttpResponse& response = found.response;
+  if (response.status < 400 || response.status == 416) return found;
+  if (response.status == 404 && response.header_or_empty("x-error-code") != "RepoNotFound") return std::nullopt;
+  throw error_of(response, "GET " + path);
 }
 
 XetToken HubClient::write_token(const std::optional<std::string>& rejected) {

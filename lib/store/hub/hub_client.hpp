@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/error.hpp"
-#include "store/access.hpp"
-#include "store/http/http_client.hpp"
-#include "store/http/retry.hpp"
 #include "store/hub/hub_answers.hpp"
+#include "store/hub/hub_connection.hpp"
 
 #include <functional>
 #include <memory>
@@ -21,18 +18,19 @@ namespace wdelta {
 struct HubAddition {
   std::string path;
   std::string xet_hash;
+  std::string model = {};  ///< where a copy is taken from; empty: registered by ourselves
 };
 
 /// The Hub's REST interface for one bucket, and the tokens for its content store. Safe to use from several threads.
 /// Every call is repeated where that is harmless. Throws network; not_found when there is no such bucket or the token
 /// may not see it; with the way out for tokens that are missing, expired or not allowed to write.
-class HubClient {
+class HubClient final : public HubFiles {
  public:
   /// `bucket` is NAMESPACE/NAME.
   HubClient(HubAccess access, std::string bucket, std::shared_ptr<HttpClient> http);
 
   const std::string& bucket() const { return bucket_; }
-  HttpClient& http() const { return *http_; }
+  HttpClient& http() const override { return connection_.http(); }
 
   /// Makes the bucket unless it is there.
   void create_bucket(BucketCreation creation) const;
@@ -53,39 +51,25 @@ class HubClient {
   /// time. Throws network when it is not known whether it has it.
   void add_file_once(const HubAddition& addition) const;
 
-  struct Fetched {
-    HttpResponse response;  ///< 200, 206 or 416
-    std::string url;        ///< where it came from: the Hub's own store, signed for a while, no token needed
-    std::string xet_hash;   ///< of the file, where the Hub says it
-  };
-  /// Bytes of a file. Nothing when there is no such file. `make_request` is called for every try and every hop, and
-  /// leaves URL and token to this.
-  std::optional<Fetched> fetch(const std::string& path, const std::function<HttpRequest()>& make_request) const;
-
-  /// What a failed answer is to be called.
-  Error error_of(const HttpResponse& response, const std::string& what) const;
+  std::string name_of(const std::string& path) const override { return "hf://buckets/" + bucket_ + "/" + path; }
+  std::optional<HubFetched> fetch(const std::string& path,
+                                  const std::function<HttpRequest()>& make_request) const override;
+  Error error_of(const HttpResponse& response, const std::string& what) const override;
 
   /// A token that may write to the bucket's content store. `rejected`: one that it turned away, so that a new one is
   /// asked for though that one was not expired.
   XetToken write_token(const std::optional<std::string>& rejected = std::nullopt);
 
  private:
-  struct Question {
-    std::string method = "GET";
-    std::string path;  // with its query
-    std::string body;
-    std::string content_type;
-  };
-  HttpRequest request_of(const Question& question) const;
   // Any answer of success, or a status that `expects` has; else it throws.
-  HttpResponse ask(const Question& question, std::span<const int> expects = {}, Repeat repeat = Repeat::harmless) const;
+  HttpResponse ask(const HubQuestion& question, std::span<const int> expects = {},
+                   Repeat repeat = Repeat::harmless) const;
   HubBatchAnswer batch(std::span<const std::string> lines, Repeat repeat) const;
   void say_what_failed(const HubBatchAnswer& answer) const;
   std::vector<HubFile> look_up_page(std::span<const std::string> paths) const;
 
-  HubAccess access_;
+  HubConnection connection_;
   std::string bucket_;
-  std::shared_ptr<HttpClient> http_;
   std::mutex mutex_;
   std::optional<XetToken> token_;
 };

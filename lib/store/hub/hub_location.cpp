@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/path.hpp"
+#include "store/model_hub.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,21 +14,6 @@ namespace {
 
 constexpr std::size_t k_longest_bucket_id = 96;
 constexpr const char* k_form = "write hf://buckets/NAMESPACE/NAME or hf://buckets/NAMESPACE/NAME/PREFIX";
-
-const char* why_not_a_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  const auto at_an_end = [&](char c) { return name.front() == c || name.back() == c; };
-  if (name.empty()) return "is empty";
-  if (!std::ranges::all_of(name, allowed)) return "has a character that is none of A-Z a-z 0-9 . _ -";
-  if (at_an_end('-') || at_an_end('.')) return "begins or ends with '-' or '.'";
-  if (name.find("--") != std::string_view::npos || name.find("..") != std::string_view::npos)
-    return "has \"--\" or \"..\"";
-  if (name.ends_with(".git")) return "ends with .git";
-  return nullptr;
-}
 
 }  // namespace
 
@@ -42,7 +28,7 @@ HubLocation HubLocation::parse(std::string_view path, const std::string& locatio
   const std::size_t end = std::min(path.find('/', slash + 1), path.size());
   HubLocation found{std::string(path.substr(0, end)), ""};
   for (const std::string_view name : {path.substr(0, slash), path.substr(slash + 1, end - slash - 1)}) {
-    if (const char* reason = why_not_a_name(name)) refuse(fmt::format("its name {:?} {}", name, reason));
+    if (const char* reason = why_not_a_hub_name(name)) refuse(fmt::format("its name {:?} {}", name, reason));
   }
   if (found.bucket.size() > k_longest_bucket_id) {
     refuse(fmt::format("its bucket's name is longer than {} characters", k_longest_bucket_id));

@@ -16,8 +16,8 @@ constexpr std::uint64_t k_first_bytes = std::uint64_t{1} << 20;
 // Fetches ranges of one file. The Hub says where its bytes are, by a URL that is good for a while.
 class HubRanges {
  public:
-  HubRanges(std::shared_ptr<const HubClient> client, std::string path, std::string url, std::uint64_t size_bytes)
-      : client_(std::move(client)), path_(std::move(path)), url_(std::move(url)), size_bytes_(size_bytes) {}
+  HubRanges(std::shared_ptr<const HubFiles> files, std::string path, std::string url, std::uint64_t size_bytes)
+      : files_(std::move(files)), path_(std::move(path)), url_(std::move(url)), size_bytes_(size_bytes) {}
 
   void fetch(std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
     std::uint64_t arrived = 0;
@@ -34,10 +34,10 @@ class HubRanges {
     };
     while (arrived < size_bytes) {
       const std::uint64_t before = arrived;
-      const HttpResponse response = send_with_retries(client_->http(), make_request, Repeat::harmless);
+      const HttpResponse response = send_with_retries(files_->http(), make_request, Repeat::harmless);
       if (response.is_success() && arrived > before) continue;  // a server may answer with less than it was asked for
       // What was signed has expired: the Hub signs anew.
-      if (response.status < 400 || asked_again_ > k_most_questions) throw client_->error_of(response, "GET " + path_);
+      if (response.status < 400 || asked_again_ > k_most_questions) throw files_->error_of(response, "GET " + path_);
       ask_again(make_request);
     }
   }
@@ -59,14 +59,14 @@ class HubRanges {
 
   void ask_again(const std::function<HttpRequest()>& make_request) {
     ++asked_again_;
-    const auto found = client_->fetch(path_, make_request);
+    const auto found = files_->fetch(path_, make_request);
     if (!found) throw Error(Fault::corrupt, path_, "vanished while it was read");
-    if (found->response.status != 206) throw client_->error_of(found->response, "GET " + path_);
+    if (found->response.status != 206) throw files_->error_of(found->response, "GET " + path_);
     const std::lock_guard lock(mutex_);
     url_ = found->url;
   }
 
-  std::shared_ptr<const HubClient> client_;
+  std::shared_ptr<const HubFiles> files_;
   std::string path_;
   std::mutex mutex_;
   std::string url_;
@@ -76,8 +76,8 @@ class HubRanges {
 
 }  // namespace
 
-std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubClient> client, const std::string& path) {
-  auto fetched = client->fetch(path, [] {
+std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubFiles> files, const std::string& path) {
+  auto fetched = files->fetch(path, [] {
     HttpRequest request;
     request.headers.push_back(range_header({0, k_first_bytes}));
     return request;
@@ -85,15 +85,15 @@ std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubClient> client
   if (!fetched) return std::nullopt;
   HttpResponse& response = fetched->response;
   FoundObject found;
-  found.object.name = fmt::format("hf://buckets/{}/{}", client->bucket(), path);
+  found.object.name = files->name_of(path);
   // Of an empty file there is no part.
   if (response.status == 416) return found;
   found.beginning = std::move(response.text);
   const std::uint64_t came_bytes = found.beginning.size();
   found.object.size_bytes = response.status == 206 ? response.whole_size_bytes().value_or(came_bytes) : came_bytes;
   if (!fetched->xet_hash.empty()) found.object.identity = fmt::format("{} {}", found.object.name, fetched->xet_hash);
-  found.object.stop = client->http().stop();
-  const auto ranges = std::make_shared<HubRanges>(client, path, fetched->url, found.object.size_bytes);
+  found.object.stop = files->http().stop();
+  const auto ranges = std::make_shared<HubRanges>(files, path, fetched->url, found.object.size_bytes);
   found.object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
     ranges->fetch(offset, size, sink);
   };

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "store/http/remote_reader.hpp"
-#include "store/hub/hub_client.hpp"
+#include "store/hub/hub_connection.hpp"
 
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace wdelta {
 
-/// Asks for a file of a bucket; nothing when there is none. What is small comes with the answer.
-std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubClient> client, const std::string& path);
+/// Asks for a file on the Hub; nothing when there is none. What is small comes with the answer.
+std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubFiles> files, const std::string& path);
 
 }  // namespace wdelta

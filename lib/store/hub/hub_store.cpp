@@ -44,6 +44,10 @@ class HubStore::Gathered {
   Gathered(std::shared_ptr<HubClient> client, const Execution& execution)
       : client_(std::move(client)), sender_(client_), upload_(sender_, execution) {}
 
+  void copy(std::string path, const ModelCommit& from, const ModelFile& file) {
+    paths_.insert(path);
+    additions_.push_back({std::move(path), file.xet_hash, from.model});
+  }
   void add(std::string path, const ByteReader& bytes) { name(std::move(path), upload_.add(bytes)); }
   void add(std::string path, std::span<const std::uint8_t> bytes) { name(std::move(path), upload_.add(bytes)); }
   bool has(const std::string& path) const { return paths_.contains(path); }
@@ -160,6 +164,14 @@ void HubStore::gather(const std::string& key, const ByteReader& bytes) {
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
   readers_.erase(path_of(key));
   gathered_->add(path_of(key), bytes);
+  flush_if(gathered_->is_large());
+}
+
+void HubStore::put_copy(const std::string& key, const ModelCommit& from, const ModelFile& file) {
+  const std::lock_guard lock(mutex_);
+  if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
+  readers_.erase(path_of(key));
+  gathered_->copy(path_of(key), from, file);
   flush_if(gathered_->is_large());
 }
 

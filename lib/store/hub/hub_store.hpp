@@ -39,6 +39,8 @@ class HubStore final : public Store {
   void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) override;
   bool is_remote() const override { return true; }
   void flush() override;
+  bool can_copy_models() const override { return true; }
+  void put_copy(const std::string& key, const ModelCommit& from, const ModelFile& file) override;
   bool create(const std::string& key, std::string_view bytes) override;
   std::optional<Contest> contest() const override;
   std::vector<Listed> list(const std::string& prefix) const override;

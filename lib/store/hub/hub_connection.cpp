@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/hub/hub_connection.hpp"
+
+#include "store/http/url.hpp"
+
+namespace wdelta {
+
+namespace {
+constexpr int k_most_hops = 5;
+
+bool is_redirect(const HttpResponse& response) {
+  return response.status >= 300 && response.status < 400 && response.header("location") != nullptr;
+}
+}  // namespace
+
+HttpRequest HubConnection::request_of(const HubQuestion& question) const {
+  HttpRequest request;
+  request.method = question.method;
+  request.url = access_.endpoint + question.path;
+  if (!access_.token.empty()) request.secret_headers.push_back({"Authorization", "Bearer " + access_.token});
+  if (!question.content_type.empty()) request.headers.push_back({"Content-Type", question.content_type});
+  if (question.method == "POST") request.body = HttpBody::of_text(question.body);
+  return request;
+}
+
+HttpResponse HubConnection::ask(const HubQuestion& question, Repeat repeat) const {
+  std::string url = request_of(question).url;
+  for (int hops = 0;; ++hops) {
+    HttpRequest sent;
+    const HttpResponse response = send_with_retries(
+        *http_,
+        [&] {
+          sent = request_of(question);
+          sent.url = url;
+          return sent;
+        },
+        repeat);
+    if (!is_redirect(response) || hops == k_most_hops) return response;
+    const std::string next = redirected(sent, response).url;
+    if (origin_of(next) != origin_of(access_.endpoint)) return response;
+    url = next;
+  }
+}
+
+HubFetched HubConnection::fetch(const std::string& path, const std::function<HttpRequest()>& make_request) const {
+  const std::string hub = origin_of(access_.endpoint);
+  HttpRequest next = request_of({"GET", path, "", ""});
+  std::string xet_hash;
+  for (int hops = 0; hops <= k_most_hops; ++hops) {
+    HttpRequest sent;
+    const HttpResponse response = send_with_retries(
+        *http_,
+        [&] {
+          sent = make_request();
+          sent.url = next.url;
+          sent.secret_headers = next.secret_headers;
+          return sent;
+        },
+        Repeat::harmless);
+    if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
+    if (response.status < 300 || response.status >= 400) return {response, next.url, xet_hash};
+    const auto secrets = request_of({"GET", path, "", ""}).secret_headers;
+    next = redirected(sent, response);
+    next.secret_headers.clear();
+    if (origin_of(next.url) == hub) next.secret_headers = secrets;
+  }
+  throw Error(Fault::network, shown_url(path), "the Hub redirects in a circle");
+}
+
+}  // namespace wdelta
