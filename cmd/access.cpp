@@ -59,6 +59,13 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+// Of the Hub's own client; empty when there is no such place.
+fs::path hub_home() {
+  if (const std::string own = environment("HF_HOME"); !own.empty()) return own;
+  const fs::path cache = below_home("XDG_CACHE_HOME", ".cache");
+  return cache.empty() ? cache : cache / "huggingface";
+}
+
 // As the Hub's own client looks for it.
 void find_hub_token(HubAccess& hub) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
@@ -71,11 +78,8 @@ void find_hub_token(HubAccess& hub) {
   if (is_on(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return;
   fs::path path = environment("HF_TOKEN_PATH");
   if (path.empty()) {
-    fs::path home = environment("HF_HOME");
-    if (home.empty() && !below_home("XDG_CACHE_HOME", ".cache").empty())
-      home = below_home("XDG_CACHE_HOME", ".cache") / "huggingface";
-    if (home.empty()) return;
-    path = home / "token";
+    if (hub_home().empty()) return;
+    path = hub_home() / "token";
   }
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return;
@@ -89,6 +93,11 @@ void find_hub_token(HubAccess& hub) {
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+fs::path hub_cache_directory() {
+  if (const std::string own = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}); !own.empty()) return own;
+  return hub_home().empty() ? fs::path() : hub_home() / "hub";
 }
 
 std::uint64_t parse_rate(const std::string& text) {
@@ -127,12 +136,14 @@ Access access_to(const std::string& location, const NetworkArguments& arguments)
   Access access;
   access.network = network_of(arguments);
   access.staging_directory = staging_directory();
-  if (location.starts_with("hf://")) {
-    if (std::string endpoint = environment("HF_ENDPOINT"); !endpoint.empty()) {
-      while (endpoint.ends_with('/')) endpoint.pop_back();
-      access.hub.endpoint = endpoint;
-    }
+  if (std::string endpoint = environment("HF_ENDPOINT"); !endpoint.empty()) {
+    while (endpoint.ends_with('/')) endpoint.pop_back();
+    access.hub.endpoint = endpoint;
+  }
+  try {
     find_hub_token(access.hub);
+  } catch (const Error&) {
+    if (location.starts_with("hf://")) throw;
   }
   if (location.starts_with("s3://")) access.s3 = s3_access();
   return access;

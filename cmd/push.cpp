@@ -7,6 +7,7 @@
 #include "checkpoint/stability.hpp"
 #include "context.hpp"
 #include "format.hpp"
+#include "push_base.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ struct PushArguments {
   std::optional<std::uint64_t> wait_stable_s;
   bool create = false;
   bool is_private = false;
+  BaseArguments base;
 };
 
 CommitDraft draft_of(const PushArguments& arguments) {
@@ -85,7 +87,8 @@ Json to_json(const PushReport& report) {
           {"changed", report.kept.change_count},
           {"kinds", kinds},
           {"compared_with_repository", report.compared_with_repository},
-          {"anchor_bytes", report.anchor_bytes}};
+          {"anchor_bytes", report.anchor_bytes},
+          {"base", report.base ? cmd::to_json(*report.base) : Json(nullptr)}};
 }
 
 // The id goes to stdout, for scripts; everything else is for people and goes to stderr.
@@ -94,6 +97,7 @@ void print_report(const PushReport& report) {
     fmt::print(stderr, "nothing to push: the tip is this checkpoint already\n");
     return;
   }
+  if (report.base) cmd::print_report(*report.base);
   fmt::print(stderr, "{} files, {}; stored {} ({})", report.file_count, size_text(report.checkpoint_bytes),
              size_text(report.stored_bytes), share_text(report.stored_bytes, report.checkpoint_bytes));
   const KeptBytes& kept = report.kept;
@@ -126,6 +130,13 @@ void refuse_repository_inside(const std::string& checkpoint, const std::string& 
 }
 
 int run_push(const PushArguments& arguments, Context& context) {
+  if (arguments.base.repair) {
+    if (!arguments.repository.empty())
+      throw Error(Fault::usage, arguments.repository, "is one argument too many",
+                  "wdelta push --repair --base DIR REPO");
+    return run_repair(arguments.base, arguments.checkpoint, context);
+  }
+  if (arguments.repository.empty()) throw Error(Fault::usage, "", "REPO is required", "wdelta push --help");
   const CommitDraft draft = draft_of(arguments);
   PushOptions options;
   options.branch = arguments.branch;
@@ -134,6 +145,7 @@ int run_push(const PushArguments& arguments, Context& context) {
                    : arguments.anchor == "never" ? AnchorChoice::never
                                                  : AnchorChoice::automatic;
   options.state_directory = context.state_directory();
+  options.base = base_options(arguments.base, filter_of(arguments));
   const Checkpoint checkpoint = open_to_push(arguments, context);
   if (checkpoint.files().empty()) {
     throw Error(Fault::usage, arguments.checkpoint, "has no files to push",
@@ -164,7 +176,7 @@ void add_push(CLI::App& app, Context& context) {
   app.add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint directory, a .safetensors file, or REPO@REV")
       ->required()
       ->check(not_empty);
-  app.add_option("REPO", arguments->repository, "The repository; it is made when there is none")->required();
+  app.add_option("REPO", arguments->repository, "The repository; it is made when there is none");
   app.add_option("-b,--branch", arguments->branch,
                  "The branch to commit to; it is made when there is none (default: main)")
       ->type_name("BRANCH");
@@ -198,6 +210,7 @@ void add_push(CLI::App& app, Context& context) {
   CLI::Option* create = app.add_flag("--create", arguments->create, "Make the bucket when there is none");
   app.add_flag("--private", arguments->is_private, "Make it so that only its owner can read it")->needs(create);
   add_stage_option(app, context);
+  add_base_options(app, arguments->base);
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_push(*arguments, context); }; });
 }

@@ -13,15 +13,22 @@ namespace {
 struct Way {
   std::string words;
   std::uint64_t bytes = 0;
+  std::vector<ModelReference> references;  // what of it comes from models on the Hub
 };
 
 Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
   const Digest& digest = file.identity.digest;
-  if (file.content) return {"in the manifest", 0};
-  if (!recipes.can_make(digest)) return {"no recipe any more", 0};
+  if (file.content) return {"in the manifest", 0, {}};
+  if (!recipes.can_make(digest)) return {"no recipe any more", 0, {}};
   const std::uint64_t chain = recipes.chain_length(digest);
-  if (chain == 0) return {"whole", recipes.cost(digest)};
-  return {fmt::format("anchor and {} delta{}", chain, chain == 1 ? "" : "s"), recipes.cost(digest)};
+  Way way{chain == 0 ? "whole" : "anchor", recipes.cost(digest), recipes.references_for(digest)};
+  constexpr std::size_t k_shown_digits = 12;
+  if (!way.references.empty()) {
+    const ModelCommit& at = way.references.front().at;
+    way.words = fmt::format("hf://{}@{}", at.model, at.commit.substr(0, k_shown_digits));
+  }
+  if (chain > 0) way.words += fmt::format(" and {} delta{}", chain, chain == 1 ? "" : "s");
+  return way;
 }
 
 Json to_json(const Commit& commit, const RecipeGraph& recipes) {
@@ -35,6 +42,8 @@ Json to_json(const Commit& commit, const RecipeGraph& recipes) {
     json["executable"] = file.executable;
     json["fetch"] = way.words;
     json["fetch_bytes"] = way.bytes;
+    json["references"] = Json::array();
+    for (const ModelReference& reference : way.references) json["references"].push_back(reference.name());
     files.push_back(std::move(json));
   }
   return {{"commit", commit.id.hex()},

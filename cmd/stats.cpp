@@ -24,6 +24,7 @@ Json to_json(const RepositoryStats& stats) {
           {"object_bytes", stats.object_bytes},
           {"whole_bytes", stats.whole_bytes},
           {"delta_bytes", stats.delta_bytes},
+          {"referred_bytes", stats.referred_bytes},
           {"stored_bytes", stats.stored_bytes}};
 }
 
@@ -44,6 +45,7 @@ void print(const RepositoryStats& stats) {
   print_line("  objects", size_text(stats.object_bytes), fmt::format("objects: {}", count_text(stats.object_count)));
   print_line("    whole", size_text(stats.whole_bytes));
   print_line("    deltas", size_text(stats.delta_bytes));
+  if (stats.referred_bytes > 0) print_line("referred to", size_text(stats.referred_bytes), "in models on the Hub");
 }
 
 int run_stats(const std::string& location, Context& context) {

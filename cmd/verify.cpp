@@ -93,7 +93,8 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
     std::fflush(stdout);
     throw Error(outcome.fault_when_found, arguments.subject,
                 fmt::format("{} of {} {} wrong: {}", report.findings.size(), report.checked,
-                            report.findings.size() == 1 ? "is" : "are", report.findings.front().object));
+                            report.findings.size() == 1 ? "is" : "are", report.findings.front().object),
+                report.hint);
   }
   if (!context.json && !context.quiet)
     fmt::print("ok: {} ({} checked, {})\n", outcome.subject, report.checked, size_text(report.checked_bytes));
@@ -109,8 +110,9 @@ void add_verify(CLI::App& app, Context& context) {
   app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be");
   const auto deep = app.add_flag("--deep", arguments->deep,
                                  "Of a repository: rebuild every file of every commit as well, and check its digest");
-  app.add_flag("--quick", arguments->quick,
-               "Of a repository: check names, documents and sizes; objects are not read, damage inside one is not seen")
+  app.add_flag(
+         "--quick", arguments->quick,
+         "Of a repository: check names, documents and sizes, and that a base on the Hub is there; no object is read")
       ->excludes(deep);
   add_stage_option(app, context);
   app.callback(

@@ -154,15 +154,17 @@ ParsedJson open_sealed(std::string_view text, std::string_view format, const std
   return json;
 }
 
-void require_format(const ParsedJson& json, std::string_view format, const std::string& object) {
+std::uint64_t require_format(const ParsedJson& json, std::string_view format, const std::string& object,
+                             std::uint64_t newest) {
   const std::string found = string_member(json, "format", object);
   if (found != format) throw Error(Fault::corrupt, object, fmt::format("format is {:?}, {:?} expected", found, format));
   const std::uint64_t version = size_member(json, "version", object);
-  if (version != 1) {
+  if (version < 1 || version > newest) {
     throw Error(Fault::unsupported, object,
-                fmt::format("{} version {} is newer than this wdelta knows (1)", format, version),
+                fmt::format("{} version {} is newer than this wdelta knows ({})", format, version, newest),
                 "use a newer wdelta");
   }
+  return version;
 }
 
 }  // namespace wdelta

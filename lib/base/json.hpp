@@ -37,7 +37,9 @@ std::string seal(Json json);
 /// version.
 ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object);
 
-/// Checks members "format" and "version" of a document; throws as open_sealed() does.
-void require_format(const ParsedJson& json, std::string_view format, const std::string& object);
+/// Checks members "format" and "version" of a document, which may be up to `newest`; throws as open_sealed() does.
+/// Returns the version.
+std::uint64_t require_format(const ParsedJson& json, std::string_view format, const std::string& object,
+                             std::uint64_t newest = 1);
 
 }  // namespace wdelta

@@ -15,7 +15,7 @@ struct Opened {
       : repository(std::move(from)),
         execution(given),
         graph(repository->recipes(commit)),
-        finder(repository->store(), graph, engine, execution) {}
+        finder(*repository, graph, engine, execution) {}
 
   std::shared_ptr<const Repository> repository;
   Execution execution;

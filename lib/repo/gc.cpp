@@ -99,7 +99,9 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
   for (const auto& [id, commit] : history.commits()) {
     if (unfinished.contains(id)) continue;
     for (const StoredBook& stored : commit.books) {
-      for (const Recipe& recipe : stored.book.recipes) needed.insert(object_key(recipe.bytes.object));
+      for (const Recipe& recipe : stored.book.recipes) {
+        if (!recipe.reference) needed.insert(object_key(recipe.bytes.object));
+      }
     }
   }
   std::map<std::string, Store::Listed> keys;

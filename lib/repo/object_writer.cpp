@@ -68,6 +68,22 @@ Digest ObjectWriter::put_whole(std::span<const std::uint8_t> file, const std::st
   return digest;
 }
 
+void ObjectWriter::put_copy(const FileIdentity& file, const ModelCommit& from, const ModelFile& source) {
+  if (has(file.digest)) return;
+  const std::string object = object_name(file.digest, is_weights(file.path));
+  store_->put_copy(object_key(object), from, source);
+  recipes_.push_back({file.digest, file.size_bytes, {object, 0, file.size_bytes}, false, {}});
+  put_.insert(file.digest);
+}
+
+void ObjectWriter::refer(const FileIdentity& file, const ModelCommit& from, const ModelFile& source) {
+  if (has(file.digest)) return;
+  Recipe recipe{file.digest, file.size_bytes, {"", 0, file.size_bytes}, false, {}};
+  recipe.reference = ModelReference{from, source.path, source.etag};
+  recipes_.push_back(std::move(recipe));
+  put_.insert(file.digest);
+}
+
 void ObjectWriter::put_delta(DeltaWriter::Finished&& delta, const DeltaDescription& description) {
   Recipe recipe{description.result.digest, description.result.size_bytes, {"", 0, delta.size_bytes}, true, {}};
   for (const FileIdentity& base : description.base) recipe.base.push_back(base.digest);

@@ -32,6 +32,11 @@ class ObjectWriter {
   Digest put_whole(const ByteReader& file, const std::string& path);
   /// The same for one that was read already.
   Digest put_whole(std::span<const std::uint8_t> file, const std::string& path);
+  /// Has the store copy a file of a model, whose digest is known; it must be able to, and the file be in the Hub's
+  /// content store.
+  void put_copy(const FileIdentity& file, const ModelCommit& from, const ModelFile& source);
+  /// Writes down where a file of a model is, and keeps nothing.
+  void refer(const FileIdentity& file, const ModelCommit& from, const ModelFile& source);
   /// Keeps a delta that `description` describes.
   void put_delta(DeltaWriter::Finished&& delta, const DeltaDescription& description);
   /// Writes what is still held back. Afterwards recipes() holds for everything that was put.

@@ -5,19 +5,21 @@
 #include "checkpoint/counterpart.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace wdelta {
 
 PreviousCheckpoint::PreviousCheckpoint(const Repository& repository, const Commit& parent, const RecipeGraph& graph,
                                        const std::optional<PushState>& state, const Engine& engine,
-                                       const Execution& execution)
-    : parent_(&parent), finder_(repository.store(), graph, engine, execution) {
+                                       const Execution& execution, FilesAtHand at_hand)
+    : parent_(&parent), finder_(repository, graph, engine, execution), at_hand_(std::move(at_hand)) {
   if (state && state->commit == parent.id) state_ = state;
   open();
 }
 
 void PreviousCheckpoint::distrust() {
   state_.reset();
+  at_hand_.clear();
   open();
 }
 
@@ -30,7 +32,11 @@ void PreviousCheckpoint::open() {
     if (file.content) continue;
     CheckpointFile opened{identity.path, identity.size_bytes, file.executable, {}, std::nullopt, identity.digest};
     const auto local = state_ ? local_file(identity.path) : std::nullopt;
-    if (local) {
+    const auto at_hand = at_hand_.find(identity.path);
+    if (at_hand != at_hand_.end()) {
+      ++local_files_;
+      opened.open = at_hand->second;
+    } else if (local) {
       ++local_files_;
       opened.open = [path = *local]() -> std::shared_ptr<const ByteReader> {
         return std::make_shared<File>(File::open(path));

@@ -8,6 +8,8 @@
 #include "repo/version_finder.hpp"
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,14 +17,18 @@
 
 namespace wdelta {
 
+/// Files that are at hand, by their places.
+using FilesAtHand = std::map<std::string, std::function<std::shared_ptr<const ByteReader>()>>;
+
 /// The checkpoint of the parent commit, to compare a new one with. Its files are read where the last push from here
 /// found them, if they still lie there unchanged, else out of the repository. A local file is a guess until its digest
 /// is known: whoever compares with it checks that, and calls distrust() when the guess was wrong.
 class PreviousCheckpoint {
  public:
-  /// `parent` and `graph` must outlive it.
+  /// `parent` and `graph` must outlive it. `at_hand`: files of the parent that need not be looked for.
   PreviousCheckpoint(const Repository& repository, const Commit& parent, const RecipeGraph& graph,
-                     const std::optional<PushState>& state, const Engine& engine, const Execution& execution);
+                     const std::optional<PushState>& state, const Engine& engine, const Execution& execution,
+                     FilesAtHand at_hand = {});
 
   /// Candidates to compare the file at `path` with, as BaseFiles::for_place() has it.
   std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const {
@@ -42,6 +48,7 @@ class PreviousCheckpoint {
   const Commit* parent_;
   VersionFinder finder_;
   std::optional<PushState> state_;
+  FilesAtHand at_hand_;
   std::size_t local_files_ = 0;
   std::optional<BaseFiles> files_;
   std::vector<CheckpointFile> opaque_files_;

@@ -102,7 +102,7 @@ bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& outpu
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
   if (write_as_it_arrives(file, output)) return;
   const std::vector<Digest> local = graph_.at_hand_for(file.identity.digest);
-  VersionFinder finder(repository_->store(), graph_, *engine_, *execution_);
+  VersionFinder finder(*repository_, graph_, *engine_, *execution_);
   try {
     for (const Digest& digest : local) {
       AtHand& at_hand = at_hand_.at(digest);
@@ -116,7 +116,7 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
     if (local.empty() || error.fault() == Fault::interrupted) throw;
     execution_->progress->note(
         fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
-    VersionFinder stored(repository_->store(), stored_graph_, *engine_, *execution_);
+    VersionFinder stored(*repository_, stored_graph_, *engine_, *execution_);
     write_version(stored.find(file.identity), &output, *execution_);
   }
 }

@@ -40,6 +40,13 @@ struct Parent {
     commit = repository.commit(*branch.commit);
     recipes = repository.recipes(*commit);
   }
+
+  /// The branch has no commit yet: begins it with this one.
+  void begin_with(const HubBase& base) {
+    commit = base.commit;
+    recipes.add(base.book.recipes);
+    recipes.settle();
+  }
 };
 
 bool is_same_commit(const Manifest& tip, const Manifest& next) {
@@ -82,7 +89,7 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Rec
   std::uint64_t total_bytes = 0;
   for (const ManifestFile& file : commit.manifest.files) {
     const Digest& digest = file.identity.digest;
-    if (file.content || !graph.can_make(digest) || graph.chain_length(digest) == 0) continue;
+    if (file.content || !graph.can_make(digest) || graph.is_stored_whole(digest)) continue;
     if (choice != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
     files.push_back(&file.identity);
     total_bytes += file.identity.size_bytes;
@@ -188,12 +195,22 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   const FileLock lock(state_path.string() + ".lock", "waiting for another push to this branch", execution);
 
   PushReport report;
-  const Parent parent(repository, options.branch, execution);
+  Parent parent(repository, options.branch, execution);
   note_forks(repository, options.branch, execution);
   if (options.tag) read_free_tag(repository, *options.tag, parent.branch.commit, execution);
+  FilesAtHand at_hand;
+  if (options.base && parent.commit) {
+    require_begins_with(repository, *parent.commit, options.branch, options.base->model);
+  } else if (options.base) {
+    HubBase base = bring_base(repository, *options.base, execution);
+    parent.begin_with(base);
+    at_hand = std::move(base.at_hand);
+    report.base = base.report;
+  }
   std::optional<PreviousCheckpoint> previous;
   if (parent.commit) {
-    previous.emplace(repository, *parent.commit, parent.recipes, load_push_state(state_path), engine, execution);
+    previous.emplace(repository, *parent.commit, parent.recipes, load_push_state(state_path), engine, execution,
+                     std::move(at_hand));
     report.parent = parent.commit->id;
     report.compared_with_repository = !previous->is_local();
     if (!previous->is_local()) {
@@ -217,7 +234,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.file_count = manifest.files.size();
   report.stored_bytes = keeper.objects().stored_bytes();
   report.kept = keeper.kept();
-  if (parent.commit && is_same_commit(parent.commit->manifest, manifest)) {
+  if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
     put_tag(repository, options.tag, report.id, execution);
     remember(state_path, *parent.commit, checkpoint, execution);

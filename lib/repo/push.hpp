@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "engine/engine.hpp"
 #include "repo/file_keeper.hpp"
+#include "repo/hub_base.hpp"
 #include "repo/repository.hpp"
 
 #include <filesystem>
@@ -30,6 +31,7 @@ struct PushOptions {
   std::string branch = k_main_branch;
   std::optional<std::string> tag;
   AnchorChoice anchor = AnchorChoice::automatic;
+  std::optional<HubBaseOptions> base;  ///< what a branch without commits begins with
   std::filesystem::path state_directory;
 };
 
@@ -44,6 +46,7 @@ struct PushReport {
   KeptBytes kept;                         ///< the same in detail
   bool compared_with_repository = false;  ///< the previous checkpoint was not at hand
   std::uint64_t anchor_bytes = 0;
+  std::optional<HubBaseReport> base;  ///< set when the branch began with it now
 };
 
 /// Everything that can be said against a push before the repository is touched: names, texts, and weights that are no

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/path.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -16,11 +17,39 @@ namespace wdelta {
 namespace {
 constexpr const char* k_recipes_format = "wdelta-recipes";
 constexpr std::string_view k_weights_suffix = ".safetensors";
+// Of a book with references, which version 1 does not know; one without is written as version 1, for older readers.
+constexpr std::uint64_t k_version_of_references = 2;
 
-Recipe recipe_from(const ParsedJson& json, const std::string& object) {
+ModelReference reference_from(const ParsedJson& json, const std::string& object) {
+  ModelReference reference{{string_member(json, "model", object), string_member(json, "commit", object)},
+                           string_member(json, "path", object),
+                           string_member(json, "etag", object)};
+  // All of it goes into URLs.
+  const std::string& model = reference.at.model;
+  const std::size_t slash = model.find('/');
+  if (slash == std::string::npos || why_not_a_hub_name(model.substr(0, slash)) != nullptr ||
+      why_not_a_hub_name(model.substr(slash + 1)) != nullptr) {
+    throw Error(Fault::corrupt, object, fmt::format("{:?} is no name of a model", model));
+  }
+  if (reference.at.commit.size() != 40 || !is_model_etag(reference.at.commit))
+    throw Error(Fault::corrupt, object, fmt::format("commit {:?} is not 40 hexadecimal digits", reference.at.commit));
+  require_place(reference.path, object);
+  if (!is_model_etag(reference.etag))
+    throw Error(Fault::corrupt, object, fmt::format("etag {:?} is not 40 or 64 hexadecimal digits", reference.etag));
+  if (json.contains("object") || json.contains("base"))
+    throw Error(Fault::corrupt, object, "a recipe names both a model and an object");
+  return reference;
+}
+
+Recipe recipe_from(const ParsedJson& json, std::uint64_t version, const std::string& object) {
   Recipe recipe;
   recipe.digest = digest_member(json, "digest", object);
   recipe.size_bytes = size_member(json, "size", object);
+  if (version >= k_version_of_references && json.contains("model")) {
+    recipe.reference = reference_from(json, object);
+    recipe.bytes.length = recipe.size_bytes;
+    return recipe;
+  }
   recipe.bytes = {string_member(json, "object", object), size_member(json, "offset", object),
                   size_member(json, "length", object)};
   if (!object_digest(recipe.bytes.object)) {
@@ -50,30 +79,39 @@ std::optional<Digest> object_digest(std::string_view object) {
 }
 
 std::string to_text(const RecipeBook& book) {
+  std::uint64_t version = 1;
   Json recipes = Json::array();
   for (const Recipe& recipe : book.recipes) {
-    Json json = {{"digest", recipe.digest.hex()},
-                 {"size", recipe.size_bytes},
-                 {"object", recipe.bytes.object},
-                 {"offset", recipe.bytes.offset},
-                 {"length", recipe.bytes.length}};
+    Json json = {{"digest", recipe.digest.hex()}, {"size", recipe.size_bytes}};
+    if (recipe.reference) {
+      version = k_version_of_references;
+      json["model"] = recipe.reference->at.model;
+      json["commit"] = recipe.reference->at.commit;
+      json["path"] = recipe.reference->path;
+      json["etag"] = recipe.reference->etag;
+      recipes.push_back(std::move(json));
+      continue;
+    }
+    json["object"] = recipe.bytes.object;
+    json["offset"] = recipe.bytes.offset;
+    json["length"] = recipe.bytes.length;
     if (recipe.is_delta) {
       json["base"] = Json::array();
       for (const Digest& digest : recipe.base) json["base"].push_back(digest.hex());
     }
     recipes.push_back(std::move(json));
   }
-  Json json = {{"format", k_recipes_format}, {"version", 1}, {"recipes", recipes}};
+  Json json = {{"format", k_recipes_format}, {"version", version}, {"recipes", recipes}};
   if (book.squashed) json["squashed"] = *book.squashed;
   return json.dump() + "\n";
 }
 
 RecipeBook book_from(std::string_view text, const std::string& object) {
   const ParsedJson json = parse_json(text, object);
-  require_format(json, k_recipes_format, object);
+  const std::uint64_t version = require_format(json, k_recipes_format, object, k_version_of_references);
   RecipeBook book;
   for (const ParsedJson& value : array_member(json, "recipes", object))
-    book.recipes.push_back(recipe_from(value, object));
+    book.recipes.push_back(recipe_from(value, version, object));
   if (json.contains("squashed")) book.squashed = string_member(json, "squashed", object);
   return book;
 }
@@ -86,10 +124,12 @@ void RecipeGraph::settle() {
   struct Candidate {
     std::uint64_t cost_bytes;
     std::uint64_t chain_length;
+    bool is_reference;  // of ways that cost the same, rather one that needs nobody else
     Digest digest;
     std::size_t recipe;
     bool operator>(const Candidate& other) const {
-      return std::pair(cost_bytes, chain_length) > std::pair(other.cost_bytes, other.chain_length);
+      return std::tie(cost_bytes, chain_length, is_reference) >
+             std::tie(other.cost_bytes, other.chain_length, other.is_reference);
     }
   };
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
@@ -101,7 +141,7 @@ void RecipeGraph::settle() {
   };
   const auto offer = [&](std::size_t index) {
     const Recipe& recipe = recipes_[index];
-    Candidate candidate{recipe.bytes.length, 0, recipe.digest, index};
+    Candidate candidate{recipe.bytes.length, 0, recipe.reference.has_value(), recipe.digest, index};
     for (const Digest& base : recipe.base) {
       const Way& way = ways_.at(base);
       candidate.cost_bytes = add_costs(candidate.cost_bytes, way.cost_bytes);
@@ -115,7 +155,7 @@ void RecipeGraph::settle() {
     for (const Digest& base : recipes_[i].base) used_by[base].push_back(i);
     if (recipes_[i].base.empty()) offer(i);
   }
-  for (const Digest& digest : at_hand_) queue.push({0, 0, digest, k_at_hand});
+  for (const Digest& digest : at_hand_) queue.push({0, 0, false, digest, k_at_hand});
   while (!queue.empty()) {
     const Candidate next = queue.top();
     queue.pop();
@@ -129,6 +169,21 @@ void RecipeGraph::settle() {
 const Recipe* RecipeGraph::best(const Digest& digest) const {
   const auto found = ways_.find(digest);
   return found == ways_.end() || found->second.recipe == k_at_hand ? nullptr : &recipes_[found->second.recipe];
+}
+
+bool RecipeGraph::is_stored_whole(const Digest& digest) const {
+  const Recipe* recipe = best(digest);
+  return recipe != nullptr && !recipe->reference && chain_length(digest) == 0;
+}
+
+std::vector<ModelReference> RecipeGraph::references_for(const Digest& digest) const {
+  std::map<Digest, Recipe> recipes;
+  collect(digest, recipes);
+  std::vector<ModelReference> found;
+  for (const auto& [made, recipe] : recipes) {
+    if (recipe.reference) found.push_back(*recipe.reference);
+  }
+  return found;
 }
 
 std::vector<Digest> RecipeGraph::at_hand_for(const Digest& digest) const {
@@ -152,7 +207,8 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
   std::vector<Recipe> book;
   std::set<std::tuple<Digest, std::string, std::uint64_t>> in_book;
   const auto add_once = [&](const Recipe& recipe) {
-    if (in_book.emplace(recipe.digest, recipe.bytes.object, recipe.bytes.offset).second) book.push_back(recipe);
+    const std::string where = recipe.reference ? recipe.reference->name() : recipe.bytes.object;
+    if (in_book.emplace(recipe.digest, where, recipe.bytes.offset).second) book.push_back(recipe);
   };
   for (const auto& [digest, recipe] : best_ones) add_once(recipe);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "store/model_hub.hpp"
 
 #include <cstdint>
 #include <map>
@@ -27,12 +28,24 @@ std::string object_key(const std::string& object);
 /// The digest that an object's name says; nothing when it is no such name.
 std::optional<Digest> object_digest(std::string_view object);
 
+/// A file that lies in a model repository on the Hub, and only there.
+struct ModelReference {
+  ModelCommit at;
+  std::string path;
+  std::string etag;  ///< what the Hub knows the content by (ModelFile)
+
+  bool operator==(const ModelReference&) const = default;
+  /// hf://NAMESPACE/NAME@COMMIT/PATH
+  std::string name() const { return at.name() + "/" + path; }
+};
+
 struct Recipe {
   Digest digest;  ///< of the file that it makes
   std::uint64_t size_bytes = 0;
-  ObjectRange bytes;  ///< the file itself, or a delta
+  ObjectRange bytes;  ///< the file itself, or a delta; of a reference, the length alone
   bool is_delta = false;
-  std::vector<Digest> base;  ///< of a delta
+  std::vector<Digest> base;                                ///< of a delta
+  std::optional<ModelReference> reference = std::nullopt;  ///< where the file is, instead of in an object
 
   bool operator==(const Recipe&) const = default;
 };
@@ -45,7 +58,7 @@ struct RecipeBook {
 };
 
 std::string to_text(const RecipeBook& book);
-/// Throws corrupt, naming `object`.
+/// Throws corrupt, naming `object`; unsupported for a book of a newer version.
 RecipeBook book_from(std::string_view text, const std::string& object);
 
 /// All recipes that are known, and for each digest the cheapest way to have it.
@@ -65,6 +78,10 @@ class RecipeGraph {
   /// The recipe to make `digest` by, or null when it is at hand or cannot be made. After settle().
   const Recipe* best(const Digest& digest) const;
   bool can_make(const Digest& digest) const { return ways_.contains(digest); }
+  /// Whether the best way to `digest` takes one object and nothing else.
+  bool is_stored_whole(const Digest& digest) const;
+  /// The references that the best way to `digest` begins with.
+  std::vector<ModelReference> references_for(const Digest& digest) const;
   /// Bytes to fetch for `digest`, were it fetched alone.
   std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
   /// Deltas from the last file that is made of nothing else to `digest`.

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <mutex>
+#include <utility>
 
 namespace wdelta {
 
@@ -39,6 +41,32 @@ std::optional<Contest> contest_for(Store& store) {
 
 }  // namespace
 
+class Repository::Models {
+ public:
+  explicit Models(std::shared_ptr<const ModelHub> hub) : hub_(std::move(hub)) {}
+  Models(const Access& access, const Execution& execution) : access_(access), execution_(execution) {}
+
+  const ModelHub& get() {
+    const std::lock_guard lock(mutex_);
+    if (!hub_) {
+      if (!access_) throw Error(Fault::unsupported, "models of the Hub", "cannot be reached from here");
+      hub_ = open_model_hub(*access_, execution_);
+    }
+    return *hub_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Access> access_;
+  Execution execution_;
+  std::shared_ptr<const ModelHub> hub_;
+};
+
+Repository::Repository(std::unique_ptr<Store> store, RepositorySettings settings, std::shared_ptr<Models> models)
+    : store_(std::move(store)), settings_(std::move(settings)), models_(std::move(models)) {}
+
+const ModelHub& Repository::models() const { return models_->get(); }
+
 Repository Repository::open(const std::string& location, const Access& access, const Execution& execution) {
   auto store = open_store(location, access, execution);
   auto settings = read_settings(*store);
@@ -46,16 +74,20 @@ Repository Repository::open(const std::string& location, const Access& access, c
     throw Error(Fault::not_found, location, "there is no wdelta repository here",
                 "wdelta push CHECKPOINT REPO makes one");
   }
-  return {std::move(store), std::move(*settings)};
+  return {std::move(store), std::move(*settings), std::make_shared<Models>(access, execution)};
 }
 
 Repository Repository::open_or_create(const std::string& location, const Access& access, const Execution& execution) {
-  return open_or_create(open_store(location, access, execution));
+  return open_or_create(open_store(location, access, execution), std::make_shared<Models>(access, execution));
 }
 
-Repository Repository::open_or_create(std::unique_ptr<Store> store) {
+Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_ptr<const ModelHub> models) {
+  return open_or_create(std::move(store), std::make_shared<Models>(std::move(models)));
+}
+
+Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_ptr<Models> models) {
   auto settings = read_settings(*store);
-  if (settings) return {std::move(store), std::move(*settings)};
+  if (settings) return {std::move(store), std::move(*settings), std::move(models)};
   if (store->list("").empty()) {
     const std::optional<Contest> contest = contest_for(*store);
     const std::string text = to_text(new_settings(contest));
@@ -72,7 +104,7 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store) {
   if (!settings) {
     throw Error(Fault::usage, store->name(), "is neither a repository nor empty", "name a place where nothing is yet");
   }
-  return {std::move(store), std::move(*settings)};
+  return {std::move(store), std::move(*settings), std::move(models)};
 }
 
 Commit Repository::commit(const Digest& id) const {

@@ -6,6 +6,7 @@
 #include "repo/recipe.hpp"
 #include "repo/refs.hpp"
 #include "repo/repository_settings.hpp"
+#include "store/model_hub.hpp"
 #include "store/store.hpp"
 
 #include <functional>
@@ -40,11 +41,13 @@ class Repository {
   /// The same, but makes a new one where there is nothing. Throws usage when there is something else.
   static Repository open_or_create(const std::string& location, const Access& access = {},
                                    const Execution& execution = {});
-  /// The same over a store of the caller's.
-  static Repository open_or_create(std::unique_ptr<Store> store);
+  /// The same over a store of the caller's; with `models`, its recipes may refer to what is there.
+  static Repository open_or_create(std::unique_ptr<Store> store, std::shared_ptr<const ModelHub> models = nullptr);
 
   const std::string& name() const { return store_->name(); }
   Store& store() const { return *store_; }
+  /// Models on the Hub, which recipes may refer to. Throws unsupported where they cannot be reached at all.
+  const ModelHub& models() const;
   /// Its branches and tags.
   Refs refs() const { return {*store_, settings_.contest}; }
   /// Random, drawn when it was created: tells two repositories at one place apart.
@@ -73,14 +76,18 @@ class Repository {
   void walk(Commit from, const std::function<bool(const CommitSummary&)>& visit) const;
 
  private:
-  Repository(std::unique_ptr<Store> store, RepositorySettings settings)
-      : store_(std::move(store)), settings_(std::move(settings)) {}
+  /// Opened when it is first asked for: a repository without references needs no network.
+  class Models;
+
+  Repository(std::unique_ptr<Store> store, RepositorySettings settings, std::shared_ptr<Models> models);
+  static Repository open_or_create(std::unique_ptr<Store> store, std::shared_ptr<Models> models);
 
   // Nothing when one of them is not there any more.
   std::optional<std::vector<StoredBook>> try_to_read(std::span<const Store::Listed> listed) const;
 
   std::unique_ptr<Store> store_;
   RepositorySettings settings_;
+  std::shared_ptr<Models> models_;
 };
 
 std::string commit_key(const Digest& id);

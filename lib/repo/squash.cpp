@@ -53,7 +53,7 @@ class Squash {
     std::uint64_t lacking_bytes = 0;
     for (const ManifestFile& file : commit.manifest.files) {
       const Digest& digest = file.identity.digest;
-      const bool made = known.can_make(digest) && (into == SquashInto::delta || known.chain_length(digest) == 0);
+      const bool made = known.can_make(digest) && (into == SquashInto::delta || known.is_stored_whole(digest));
       if (file.content || made) continue;
       lacking.push_back(&file.identity);
       lacking_bytes += file.identity.size_bytes;
@@ -73,13 +73,16 @@ class Squash {
     std::ranges::copy(keeper.objects().recipes(), std::back_inserter(added_));
   }
 
-  /// Gives recipes to every commit that led through what is given up, and proves that all can do without it.
-  void publish(const std::set<Digest>& given_up) {
+  /// Gives recipes to the commits that they were made for, to those that referred to a model for what is stored now,
+  /// and to every commit that led through what is given up; proves that all can do without that.
+  void publish(const std::set<Digest>& given_up, const std::vector<Digest>& targets) {
     std::optional<RecipeGraph> all;
     // Ancestors first: what is made for one is a way for those behind it.
     for (const Digest& id : history_->oldest_first()) {
       const HistoryCommit& commit = history_->at(id);
-      if (given_up.contains(id) || !commit.uses(gone_)) continue;
+      if (given_up.contains(id)) continue;
+      const bool wants_added = std::ranges::find(targets, id) != targets.end() || refers_to_added(commit);
+      if (!commit.uses(gone_) && !wants_added) continue;
       if (!lacking(commit, graph_without_gone(commit))) {
         if (!added_.empty()) repository_->put_book(id, {added_, {}});
         continue;
@@ -126,6 +129,12 @@ class Squash {
     graph.add(added_);
     graph.settle();
     return graph;
+  }
+
+  bool refers_to_added(const HistoryCommit& commit) const {
+    return std::ranges::any_of(commit.recipes_without({}), [&](const Recipe& recipe) {
+      return recipe.reference && std::ranges::find(added_, recipe.digest, &Recipe::digest) != added_.end();
+    });
   }
 
   // A file that cannot be made, or null.
@@ -223,7 +232,7 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
     work.keep(id, before, whole ? SquashInto::anchor : SquashInto::delta);
     before = id;
   }
-  work.publish(given_up);
+  work.publish(given_up, report.kept);
   repository.store().flush();
   // Last, so that whatever stops us before leaves every commit as it was.
   const std::string now = now_text();

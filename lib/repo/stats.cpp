@@ -12,6 +12,22 @@ namespace wdelta {
 
 namespace {
 
+// Of files that no object is for, those that lie in a model.
+void add_references(RepositoryStats& stats, const History& history, const std::set<std::string>& objects) {
+  std::map<Digest, std::uint64_t> referred;
+  std::set<Digest> here;
+  for (const auto& [id, commit] : history.commits()) {
+    for (const Recipe& recipe : commit.recipes_without({})) {
+      if (recipe.reference) {
+        referred[recipe.digest] = recipe.size_bytes;
+      } else if (!recipe.is_delta && objects.contains(recipe.bytes.object)) {
+        here.insert(recipe.digest);
+      }
+    }
+  }
+  for (const auto& [digest, size_bytes] : referred) stats.referred_bytes += here.contains(digest) ? 0 : size_bytes;
+}
+
 // Sizes of what the recipes of all books take of objects that are there, each stretch once: books repeat recipes.
 void add_recipes(RepositoryStats& stats, const History& history, const std::set<std::string>& objects) {
   std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> seen;
@@ -64,6 +80,7 @@ RepositoryStats read_stats(const Repository& repository, const Execution& execut
     objects.insert(std::filesystem::path(listed.key).filename().string());
   }
   add_recipes(stats, history, objects);
+  add_references(stats, history, objects);
   return stats;
 }
 

@@ -21,9 +21,10 @@ struct RepositoryStats {
   std::uint64_t distinct_bytes = 0;  ///< the same, each content stored once
   std::size_t object_count = 0;
   std::uint64_t object_bytes = 0;
-  std::uint64_t whole_bytes = 0;   ///< in objects: files stored whole, as they are or compressed
-  std::uint64_t delta_bytes = 0;   ///< in objects: deltas; what is in no recipe makes up the rest
-  std::uint64_t stored_bytes = 0;  ///< objects and documents
+  std::uint64_t whole_bytes = 0;     ///< in objects: files stored whole, as they are or compressed
+  std::uint64_t delta_bytes = 0;     ///< in objects: deltas; what is in no recipe makes up the rest
+  std::uint64_t referred_bytes = 0;  ///< files that lie in models on the Hub and nowhere here
+  std::uint64_t stored_bytes = 0;    ///< objects and documents
 };
 
 /// Reads all documents, no objects. Throws corrupt when one is damaged.

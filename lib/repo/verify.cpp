@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
                            const Execution& execution) {
   const RecipeGraph graph = repository.recipes(commit);
-  VersionFinder finder(repository.store(), graph, engine, execution);
+  VersionFinder finder(repository, graph, engine, execution);
   VerifyReport report;
   execution.progress->begin("verifying", commit.manifest.size_bytes());
   for (const ManifestFile& file : commit.manifest.files) {

@@ -23,6 +23,7 @@ struct VerifyReport {
   std::size_t checked = 0;  ///< files or objects
   std::uint64_t checked_bytes = 0;
   std::vector<Finding> findings;
+  std::string hint;  ///< a way out, where there is one
 };
 
 /// Compares every file of `directory` with what `commit` says, by digest; names the tensors that differ by rebuilding
@@ -34,14 +35,15 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
                            const Execution& execution);
 
-/// How far to look. quick: documents, and sizes of objects. objects: their bytes too. deep: every file of every commit
-/// is rebuilt as well, as a stream.
+/// How far to look. quick: documents, sizes of objects, and whether the Hub still has what is referred to. objects:
+/// their bytes too. deep: every file of every commit is rebuilt as well, as a stream.
 enum class VerifyDepth { quick, objects, deep };
 
 /// Checks everything in the repository: every document against its digest and, unless quick, every object against its
 /// name; that the entries of branches and tags are without gaps and name commits that are there, as does every commit
-/// its parent; that every file of every commit can be made from objects that are there and long enough. A commit that
-/// was given up (squash) may lack recipes.
+/// its parent; that every file of every commit can be made from objects that are there and long enough, or from files
+/// of models that are there and what they were. A commit that was given up (squash) may lack recipes. Throws network
+/// when nothing else is wrong and the Hub cannot be asked.
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 

@@ -36,7 +36,7 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
                               const Execution& execution) {
   const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any);
   const RecipeGraph graph = repository.recipes(commit);
-  VersionFinder finder(repository.store(), graph, engine, execution);
+  VersionFinder finder(repository, graph, engine, execution);
   VerifyReport report;
   execution.progress->begin("verifying", commit.manifest.size_bytes());
   for (const ManifestFile& wanted : commit.manifest.files) {

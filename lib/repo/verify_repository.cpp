@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "repo/entry_check.hpp"
+#include "repo/reference_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
@@ -17,6 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
+
 class RepositoryCheck {
  public:
   RepositoryCheck(const Repository& repository, VerifyDepth depth, const Engine& engine, const Execution& execution)
@@ -30,6 +33,7 @@ class RepositoryCheck {
     for (const Store::Listed& listed : commits) {
       check(listed, [&] { check_commit(listed.key); });
     }
+    check_references();
     return std::move(report_);
   }
 
@@ -120,18 +124,41 @@ class RepositoryCheck {
     if (depth_ == VerifyDepth::deep) rebuild(commit, graph);
   }
 
-  void check_recipe(const Recipe& recipe, const std::string& key) const {
+  void check_recipe(const Recipe& recipe, const std::string& key) {
+    if (recipe.reference) {
+      references_.push_back(recipe);
+      return;
+    }
     const auto object = object_sizes_.find(recipe.bytes.object);
+    const std::uint64_t size_bytes = object == object_sizes_.end() ? 0 : object->second;
+    const bool is_long_enough =
+        recipe.bytes.offset <= size_bytes && recipe.bytes.length <= size_bytes - recipe.bytes.offset;
+    if (object == object_sizes_.end() || !is_long_enough) report_.hint = k_repair_hint;
     if (object == object_sizes_.end())
       throw Error(Fault::corrupt, key, fmt::format("object {} is missing", recipe.bytes.object));
-    if (recipe.bytes.offset > object->second || recipe.bytes.length > object->second - recipe.bytes.offset) {
+    if (!is_long_enough)
       throw Error(Fault::corrupt, key, fmt::format("object {} is too short for a recipe", recipe.bytes.object));
+  }
+
+  // At the end, so that it takes few requests however many commits begin with one model.
+  void check_references() try {
+    execution_->progress->begin("looking at models on the Hub", 0);
+    std::set<std::string> names;
+    for (const Recipe& recipe : references_) names.insert(recipe.reference->name());
+    report_.checked += names.size();
+    for (const LostReference& lost : find_lost_references(*repository_, references_, *execution_)) {
+      report_.findings.push_back({lost.recipe.reference->name(), lost.what, {}});
+      report_.hint = k_repair_hint;
     }
+  } catch (const Error& error) {
+    // What the Hub does not say is no finding; but those that there are must not be lost over it.
+    if (error.fault() == Fault::interrupted || report_.findings.empty()) throw;
+    report_.findings.push_back({error.object(), error.what(), {}});
   }
 
   // Each file once, however many commits have it.
   void rebuild(const Commit& commit, const RecipeGraph& graph) {
-    VersionFinder finder(repository_->store(), graph, *engine_, *execution_);
+    VersionFinder finder(*repository_, graph, *engine_, *execution_);
     for (const ManifestFile& file : commit.manifest.files) {
       const FileIdentity& identity = file.identity;
       if (file.content || !graph.can_make(identity.digest) || !rebuilt_.insert(identity.digest).second) continue;
@@ -147,6 +174,7 @@ class RepositoryCheck {
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
   std::set<Digest> rebuilt_;
+  std::vector<Recipe> references_;
 };
 
 }  // namespace

@@ -22,6 +22,28 @@ Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph
           fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex())};
 }
 
+std::shared_ptr<const ByteReader> open_reference(const Repository& repository, const Recipe& recipe,
+                                                 const std::string& path) {
+  const ModelReference& reference = *recipe.reference;
+  const auto gone = [&](const std::string& why) {
+    return Error(Fault::not_found, reference.name(), fmt::format("{}; {} is made from it", why, path),
+                 "wdelta push --repair --base DIR REPO restores it from a copy");
+  };
+  std::shared_ptr<const ByteReader> file;
+  try {
+    file = repository.models().open(reference.at, reference.path);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::not_found) throw;
+    throw gone(error.what());
+  }
+  if (!file) throw gone("is not there any more");
+  if (file->size_bytes() != recipe.size_bytes) {
+    throw Error(Fault::corrupt, reference.name(),
+                fmt::format("has {} bytes, {} expected", file->size_bytes(), recipe.size_bytes));
+  }
+  return file;
+}
+
 // Not recursive: a chain may be as long as a hostile book likes.
 FileVersion VersionFinder::find(const FileIdentity& wanted) {
   std::vector<Digest> open = {wanted.digest};
@@ -51,8 +73,12 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
 }
 
 FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
+  if (recipe.reference) {
+    return whole_version({path, recipe.size_bytes, recipe.digest}, open_reference(*repository_, recipe, path),
+                         Fault::corrupt);
+  }
   const std::string key = object_key(recipe.bytes.object);
-  std::shared_ptr<const ByteReader> object = store_->get(key);
+  std::shared_ptr<const ByteReader> object = repository_->store().get(key);
   if (!object) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path));
   if (recipe.bytes.offset != 0 || recipe.bytes.length != object->size_bytes()) {
     object = std::make_shared<SliceReader>(object, recipe.bytes.offset, recipe.bytes.length);

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "delta/file_version.hpp"
 #include "repo/recipe.hpp"
-#include "store/store.hpp"
+#include "repo/repository.hpp"
 
 #include <map>
 #include <memory>
@@ -14,25 +14,31 @@ namespace wdelta {
 /// not_found: `graph` has no way to `digest`, which the file `path` is made of. Says so where squash is the reason.
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
 
+/// The file that a recipe refers to, on the Hub. Throws not_found when it is gone, with the way out, corrupt when it
+/// has another size; `path` is made from it.
+std::shared_ptr<const ByteReader> open_reference(const Repository& repository, const Recipe& recipe,
+                                                 const std::string& path);
+
 /// Makes file versions out of recipes: opens the objects and deltas that the best recipes name. What it returns reads
 /// from the store when it is read.
 class VersionFinder {
  public:
   /// All arguments must outlive it. `graph` is settled.
-  VersionFinder(const Store& store, const RecipeGraph& graph, const Engine& engine, const Execution& execution)
-      : store_(&store), graph_(&graph), engine_(&engine), execution_(&execution) {}
+  VersionFinder(const Repository& repository, const RecipeGraph& graph, const Engine& engine,
+                const Execution& execution)
+      : repository_(&repository), graph_(&graph), engine_(&engine), execution_(&execution) {}
 
   /// Bytes that were given to the graph as being at hand. They are checked when they are read.
   void add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file);
 
-  /// The version with that identity. Throws not_found when there is no recipe for it any more, corrupt when an object
-  /// is missing or not what its recipe says.
+  /// The version with that identity. Throws not_found when there is no recipe for it any more, or what one refers to is
+  /// gone; corrupt when an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
 
  private:
   FileVersion make(const Recipe& recipe, const std::string& path);
 
-  const Store* store_;
+  const Repository* repository_;
   const RecipeGraph* graph_;
   const Engine* engine_;
   const Execution* execution_;

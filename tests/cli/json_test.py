@@ -7,10 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
 import testing
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "services"))
+from hub_emulator import Hub  # noqa: E402
 
 MANUAL = Path(__file__).parents[2] / "man"
 
@@ -23,6 +27,7 @@ RUNS = [
     ("push", 0, "push old repo --step 1 --meta key=value -m words"),
     ("push", 0, "push new repo --anchor now --stats"),
     ("push", 0, "push new repo"),
+    ("push", 0, "push new based --base hf://org/model --reference"),
     ("branch REPO NAME", 0, "branch repo work/one"),
     ("branch REPO", 0, "branch repo"),
     ("tag REPO NAME", 0, "tag repo name"),
@@ -31,6 +36,7 @@ RUNS = [
     ("show", 0, "show repo"),
     ("show", 0, "show repo@step:1"),
     ("pull", 0, "pull repo pulled --stats"),
+    ("show", 0, "show based"),
     ("pull", 0, "pull repo@step:1 strayed"),
     ("verify", 0, "verify new repo --stats"),
     ("verify", 10, "verify old repo"),
@@ -40,7 +46,9 @@ RUNS = [
     ("squash", 0, "squash repo step:1..main --dry-run"),
     ("squash", 0, "squash repo ..main --anchor"),
     ("gc", 0, "gc repo --grace 0"),
-    ("stats", 0, "stats repo"),
+    ("stats", 0, "stats based"),
+    ("push --repair", 0, "push --repair --base old broken"),
+    ("push --repair", 4, "push --repair --base old gone"),
     ("help", 0, "help"),
     ("help", 0, "help push"),
     ("help exit-codes", 0, "help exit-codes"),
@@ -145,8 +153,23 @@ class JsonTest(testing.Case):
         self.write("new/tokenizer.json", "{}")
         self.write("strayed/notes.txt", "mine")
 
+    def make_repositories(self):
+        """A model on an emulated Hub, and repositories that lost objects."""
+        self.hub = Hub()
+        self.addCleanup(self.hub.close)
+        files = {"model.safetensors": (self.scratch / "old/model.safetensors").read_bytes(), "config.json": b"{}"}
+        self.hub.add_model("org/model", "1" * 40, files)
+        for name, checkpoint in (("broken", "old"), ("gone", "new")):
+            self.run_ok("push", self.scratch / checkpoint, self.scratch / name)
+            shutil.rmtree(self.scratch / name / "objects")
+
+    def environment(self, **more):
+        hub = getattr(self, "hub", None)
+        return super().environment(**({"HF_ENDPOINT": hub.url, "no_proxy": "*"} if hub else {}), **more)
+
     def test_documents_are_what_the_manual_says(self):
         self.make_inputs()
+        self.make_repositories()
         parts = described()
         self.assertEqual(set(parts), {title for title, _, _ in RUNS}, "parts of JSON in wdelta(1), and runs here")
         for title, code, line in RUNS:

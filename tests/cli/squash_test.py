@@ -89,6 +89,13 @@ class SquashTest(testing.Case):
         self.gc("--grace", "0")
         self.pulls_only((4, 5, 6))
 
+    def test_an_anchor_for_one_commit_is_found(self):
+        self.assertEqual(self.squash("step:4..step:5", "--anchor")["squashed"], [])
+        shown = json.loads(self.run_ok("show", f"{self.repo}@step:5", "--json"))
+        self.assertEqual({file["fetch"] for file in shown["files"]} - {"in the manifest"}, {"whole"})
+        self.gc("--grace", "0")
+        self.pulls_only(range(7))
+
     def test_what_is_named_or_branches_stays(self):
         self.run_ok("tag", self.repo, "v2", "step:2")
         self.run_ok("branch", self.repo, "old", "step:3")

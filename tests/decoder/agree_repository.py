@@ -5,13 +5,19 @@ import json
 import os
 import shutil
 import struct
+import sys
 from array import array
+from pathlib import Path
+from unittest import mock
 
 from agreement import Agreement
 from blake3 import blake3
 from elements import BITS
 from random_checkpoint import perturbed, random_tensor, write_safetensors
 from repository import Repository
+
+sys.path.append(str(Path(__file__).parents[1] / "services"))
+from hub_emulator import Hub  # noqa: E402
 
 MIB = 1 << 20  # opaque files above this size are compared, those below are packed
 
@@ -43,9 +49,9 @@ class Repositories(Agreement):
         self.pushed[report["commit"]] = _tree(checkpoint)
         return report["commit"], report
 
-    def check(self):
+    def check(self, models=None):
         """Every commit of the repository rebuilds to what was pushed; returns the reader."""
-        reader = Repository(self.repository)
+        reader = Repository(self.repository, models)
         self.assertEqual(set(reader.commits()), set(self.pushed))
         for commit_id, pushed in self.pushed.items():
             commit = reader.commit(commit_id)
@@ -128,6 +134,25 @@ class Repositories(Agreement):
         first = reader.commit(next(iter(self.pushed)))
         self.assertEqual((first.step, first.message, first.meta), (1, "first\nline", {"loss": "0.5"}))
         self.assertIsNone(first.parent)
+
+    def test_a_base_that_is_only_referred_to(self):
+        tensors = [(f"{i}.{dtype}", dtype, [16, 24], random_tensor(self.rng, dtype, [16, 24]))
+                   for i in range(2) for dtype in BITS]
+        model = {"a/model.safetensors": write_safetensors(tensors), "config.json": b"{}",
+                 "tokenizer.json": self.rng.randbytes(70000), "large.bin": self.rng.randbytes(MIB + 5)}
+        at = "c" * 40
+        with Hub() as hub, mock.patch.dict(os.environ, {"HF_ENDPOINT": hub.url, "no_proxy": "*"}):
+            hub.add_model("org/model", at, model)
+            options = ["--base", "hf://org/model", "--reference"]
+            for step in range(3):
+                tensors = [(*tensor[:3], perturbed(self.rng, tensor[3], tensor[1], 0.02)) for tensor in tensors]
+                report = self.push({**model, "a/model.safetensors": write_safetensors(tensors)}, "--step", step,
+                                   *options)[1]
+                if step == 0:
+                    self.pushed[report["parent"]] = {path: (content, False) for path, content in model.items()}
+        reader = self.check({("org/model", at, path): content for path, content in model.items()})
+        first = reader.commit(reader.commit(reader.names("branches")["main"][0]).parent)
+        self.assertEqual((first.meta, first.message), ({"base": f"hf://org/model@{at}"}, f"base hf://org/model@{at}"))
 
     def sealed(self, **document):
         text = json.dumps({**document, "digest": "0" * 64}, separators=(",", ":")).encode() + b"\n"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reader of whole repositories, written from wdelta-repository(5) alone: it checks all that the page says and
-rebuilds files by every recipe there is."""
+rebuilds files by every recipe there is. What recipes refer to on the Hub it is given."""
 
 import base64
 import binascii
+import hashlib
 import os
 import re
 from collections import namedtuple
@@ -19,6 +20,7 @@ PACKED = 1 << 20
 NEAREST = 64  # ancestors in a row
 
 Recipe = namedtuple("Recipe", "digest size object offset length base")  # base is None for bytes as they are
+Reference = namedtuple("Reference", "digest size model commit path etag base", defaults=(None,))
 Commit = namedtuple("Commit", "id parent step message meta files recipes ancestors")
 File = namedtuple("File", "path size digest executable content")  # content is None unless the manifest has it
 
@@ -42,10 +44,10 @@ def is_strings(value):
 
 
 class Repository:
-    """A repository in a directory."""
+    """A repository in a directory. models: the bytes of files on the Hub by (model, commit, path)."""
 
-    def __init__(self, root):
-        self.root = Path(root)
+    def __init__(self, root, models=None):
+        self.root, self.models = Path(root), models or {}
         top = self._sealed("wdelta.json", "wdelta-repository")
         require(re.fullmatch("[0-9a-f]{32}", str(top.get("id"))), "wdelta.json: bad id")
         branches = top.get("branches", "exclusive")
@@ -60,10 +62,10 @@ class Repository:
         require((self.root / key).is_file(), f"{key}: is not there")
         return (self.root / key).read_bytes()
 
-    def _document(self, key, kind):
+    def _document(self, key, kind, newest=1):
         document = strict_json(self._read(key), dict, key)
         require(document.get("format") == kind, f"{key}: is no {kind}")
-        require(is_count(document.get("version")) and document["version"] == 1, f"{key}: of another version")
+        require(is_count(document.get("version")) and 1 <= document["version"] <= newest, f"{key}: of another version")
         return document
 
     def _sealed(self, key, kind):
@@ -147,7 +149,8 @@ class Repository:
             digest = Path(key).stem
             require(key == f"recipes/{commit.id}/{digest}.json" and blake3(self._read(key)) == digest,
                     f"{key}: does not have its digest")
-            books[digest] = [_recipe(value, key) for value in self._document(key, "wdelta-recipes")["recipes"]]
+            document = self._document(key, "wdelta-recipes", newest=2)
+            books[digest] = [_recipe(value, document["version"], key) for value in document["recipes"]]
         require(commit.recipes in books, f"{commit.id}: the book that was written with it is not there")
         return books
 
@@ -164,6 +167,15 @@ class Repository:
         require(len(stored) == recipe.length, f"{recipe.object}: is too short for a recipe")
         return stored
 
+    def _referred(self, recipe):
+        place = recipe.model, recipe.commit, recipe.path
+        require(place in self.models, f"{place}: is not there")
+        content = self.models[place]
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content)
+        hashed = hashlib.sha256(content) if len(recipe.etag) == 64 else blob
+        require(hashed.hexdigest() == recipe.etag, f"{place}: is another file")
+        return content
+
     def delta(self, recipe):
         """The delta that a recipe with a base is."""
         return Delta(self.stored(recipe), recipe.object)
@@ -172,7 +184,9 @@ class Repository:
         """What one recipe makes, or None when that takes something that is not known yet."""
         if any(base not in self.made for base in recipe.base or []):
             return None
-        if recipe.base is None:
+        if isinstance(recipe, Reference):
+            content = self._referred(recipe)
+        elif recipe.base is None:
             content = self.stored(recipe)
         else:
             delta = self.delta(recipe)
@@ -181,7 +195,7 @@ class Repository:
             require((delta.result.size, delta.result.digest) == (recipe.size, recipe.digest),
                     f"{recipe.object}: makes another file than its recipe says")
             content = delta.apply([self.made[base] for base in recipe.base]).content
-        check_content(content, Named("", recipe.size, recipe.digest), f"{recipe.object} at {recipe.offset}")
+        check_content(content, Named("", recipe.size, recipe.digest), str(recipe))
         return content
 
     def make_all(self, recipes):
@@ -221,7 +235,8 @@ class Repository:
         """Of objects that are there, what has been read and how: no bytes that nobody asks for."""
         used = {}
         for recipe in self.recipes:
-            used.setdefault(recipe.object, set()).add((recipe.offset, recipe.length))
+            if isinstance(recipe, Recipe):
+                used.setdefault(recipe.object, set()).add((recipe.offset, recipe.length))
         for key in self.keys("objects"):
             name = Path(key).name
             require(key == f"objects/{name[:2]}/{name}" and name in used, f"{key}: nothing names it")
@@ -266,7 +281,20 @@ def _check_distances(distances, key):
             f"{key}: two ancestors in one stretch")
 
 
-def _recipe(value, key):
+def _reference(value, key):
+    require(is_digest(value.get("digest")) and is_count(value.get("size")) and "object" not in value and
+            "base" not in value, f"{key}: bad reference")
+    name = "[A-Za-z0-9._-]+"
+    require(re.fullmatch(f"{name}/{name}", str(value["model"])) is not None, f"{key}: bad model")
+    require(re.fullmatch("[0-9a-f]{40}", str(value.get("commit"))) is not None, f"{key}: bad commit of a model")
+    require(re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", str(value.get("etag"))) is not None, f"{key}: bad etag")
+    check_path(value.get("path"), key)
+    return Reference(*(value[name] for name in ("digest", "size", "model", "commit", "path", "etag")))
+
+
+def _recipe(value, version, key):
+    if version >= 2 and isinstance(value, dict) and "model" in value:
+        return _reference(value, key)
     require(isinstance(value, dict) and is_digest(value.get("digest")) and is_count(value.get("size")) and
             isinstance(value.get("object"), str) and is_digest(value["object"].removesuffix(".safetensors")) and
             is_count(value.get("offset")) and is_count(value.get("length")), f"{key}: bad recipe")

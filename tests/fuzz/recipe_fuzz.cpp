@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       graph.collect(recipe.digest, needed);
       // Nothing is dearer than any one way to have it whole.
       if (!recipe.is_delta && graph.cost(recipe.digest) > recipe.bytes.length) std::abort();
+      if (recipe.reference.has_value() != recipe.bytes.object.empty()) std::abort();
     }
     for (const auto& [digest, recipe] : needed) {
       for (const Digest& base : recipe.base) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "push_base.hpp"
+
+#include "access.hpp"
+#include "base/error.hpp"
+#include "format.hpp"
+
+#include <fmt/format.h>
+
+namespace wdelta::cmd {
+
+void add_base_options(CLI::App& app, BaseArguments& arguments) {
+  CLI::Option* base = app.add_option("--base", arguments.base,
+                                     "Begin a new branch with a model of the Hub, hf://NS/MODEL[@REV]; for --repair, a "
+                                     "directory")
+                          ->type_name("BASE")
+                          ->check(not_empty);
+  app.add_flag("--reference", arguments.reference, "Only refer to the base on the Hub, instead of copying it")
+      ->needs(base);
+  app.add_option("--base-copy", arguments.copies,
+                 "Read files of the base in DIR, where they are the same; may be repeated")
+      ->type_name("DIR")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->needs(base);
+  app.add_flag("--repair", arguments.repair,
+               "Restore what REPO[@REV], then the only argument, has lost, out of the copy of it in BASE")
+      ->needs(base);
+}
+
+std::optional<HubBaseOptions> base_options(const BaseArguments& arguments, const PathFilter& filter) {
+  if (arguments.base.empty()) return std::nullopt;
+  if (!arguments.base.starts_with("hf://")) {
+    throw Error(Fault::usage, arguments.base, "is no model of the Hub",
+                "what lies here needs no --base: wdelta push it first, as the commit before");
+  }
+  HubBaseOptions options;
+  options.model = ModelRevision::parse(arguments.base);
+  options.kept = arguments.reference ? BaseKept::referred : BaseKept::copied;
+  options.filter = filter;
+  for (const std::string& copy : arguments.copies) options.local_copies.emplace_back(copy);
+  if (const std::filesystem::path cache = hub_cache_directory(); !cache.empty()) {
+    // As the Hub's own client names them.
+    const std::size_t slash = options.model.model.find('/');
+    const std::string folder =
+        fmt::format("models--{}--{}", options.model.model.substr(0, slash), options.model.model.substr(slash + 1));
+    options.snapshot_roots.push_back(cache / folder / "snapshots");
+  }
+  return options;
+}
+
+Json to_json(const HubBaseReport& report) {
+  return {{"model", report.at.model},
+          {"revision", report.at.commit},
+          {"commit", report.id.hex()},
+          {"files", report.file_count},
+          {"bytes", report.size_bytes},
+          {"copied_bytes", report.copied_bytes},
+          {"referred_bytes", report.referred_bytes},
+          {"fetched_bytes", report.fetched_bytes}};
+}
+
+void print_report(const HubBaseReport& report) {
+  fmt::print(stderr, "begins with {}: {} files, {}", report.at.name(), report.file_count, size_text(report.size_bytes));
+  if (report.copied_bytes > 0) fmt::print(stderr, "; {} copied by the Hub", size_text(report.copied_bytes));
+  if (report.referred_bytes > 0) fmt::print(stderr, "; {} stay there", size_text(report.referred_bytes));
+  if (report.fetched_bytes > 0) fmt::print(stderr, "; {} read from there", size_text(report.fetched_bytes));
+  fmt::print(stderr, "\n");
+}
+
+}  // namespace wdelta::cmd

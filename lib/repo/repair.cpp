@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repo/repair.hpp"
+
+#include "base/error.hpp"
+#include "base/reader_digest.hpp"
+#include "repo/history.hpp"
+#include "repo/object_writer.hpp"
+#include "repo/reference_check.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace wdelta {
+
+namespace {
+
+using Commits = std::map<Digest, HistoryCommit>;
+
+Commits commits_to_look_at(const Repository& repository, const std::optional<Digest>& only,
+                           const Execution& execution) {
+  Commits commits;
+  if (only) {
+    HistoryCommit& commit = commits[*only];
+    for (const ManifestFile& file : repository.commit(*only).manifest.files) {
+      if (!file.content) commit.files.push_back(file.identity);
+    }
+    commit.books = repository.read_books(*only);
+    return commits;
+  }
+  const History history = History::read(repository, execution);
+  for (const auto& [id, commit] : history.commits()) {
+    if (!history.is_given_up(id)) commits.emplace(id, commit);
+  }
+  return commits;
+}
+
+/// Tells the recipes that can be followed from those that cannot.
+class Followable {
+ public:
+  Followable(const Repository& repository, const Commits& commits, const Execution& execution) {
+    for (const Store::Listed& listed : repository.store().list("objects/"))
+      object_sizes_[std::filesystem::path(listed.key).filename().string()] = listed.size_bytes;
+    std::vector<Recipe> recipes;
+    for (const auto& [id, commit] : commits) {
+      for (const Recipe& recipe : commit.recipes_without({})) {
+        if (recipe.reference) recipes.push_back(recipe);
+      }
+    }
+    for (const LostReference& lost : find_lost_references(repository, recipes, execution))
+      lost_references_.insert(lost.recipe.reference->name());
+  }
+
+  bool operator()(const Recipe& recipe) const {
+    if (recipe.reference) return !lost_references_.contains(recipe.reference->name());
+    const auto object = object_sizes_.find(recipe.bytes.object);
+    return object != object_sizes_.end() && recipe.bytes.offset <= object->second &&
+           recipe.bytes.length <= object->second - recipe.bytes.offset;
+  }
+
+ private:
+  std::map<std::string, std::uint64_t> object_sizes_;
+  std::set<std::string> lost_references_;
+};
+
+/// A commit with files that cannot be made, and what of it is worth looking for.
+struct BrokenCommit {
+  Digest id;
+  const HistoryCommit* commit = nullptr;
+  std::vector<Recipe> left;  // recipes that can be followed
+  std::map<Digest, std::uint64_t> wanted_sizes;
+};
+
+std::vector<FileIdentity> lacking(const HistoryCommit& commit, const std::vector<Recipe>& recipes) {
+  RecipeGraph graph;
+  graph.add(recipes);
+  graph.settle();
+  std::vector<FileIdentity> files;
+  std::ranges::copy_if(commit.files, std::back_inserter(files),
+                       [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
+  return files;
+}
+
+std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& can_follow) {
+  std::vector<BrokenCommit> broken;
+  for (const auto& [id, commit] : commits) {
+    BrokenCommit found{id, &commit, {}, {}};
+    for (const Recipe& recipe : commit.recipes_without({})) {
+      if (can_follow(recipe)) {
+        found.left.push_back(recipe);
+      } else {
+        found.wanted_sizes[recipe.digest] = recipe.size_bytes;
+      }
+    }
+    const std::vector<FileIdentity> files = lacking(commit, found.left);
+    for (const FileIdentity& file : files) found.wanted_sizes[file.digest] = file.size_bytes;
+    if (!files.empty()) broken.push_back(std::move(found));
+  }
+  return broken;
+}
+
+}  // namespace
+
+RepairReport repair(Repository& repository, const std::optional<Digest>& commit, const Checkpoint& copy,
+                    const Execution& execution) {
+  execution.progress->begin("looking for what is lost", 0);
+  const Commits commits = commits_to_look_at(repository, commit, execution);
+  const std::vector<BrokenCommit> broken = find_broken(commits, Followable(repository, commits, execution));
+  std::map<Digest, std::uint64_t> wanted;
+  std::set<std::uint64_t> wanted_sizes;
+  for (const BrokenCommit& each : broken) {
+    wanted.insert(each.wanted_sizes.begin(), each.wanted_sizes.end());
+    for (const auto& [digest, size_bytes] : each.wanted_sizes) wanted_sizes.insert(size_bytes);
+  }
+
+  RepairReport report;
+  const RecipeGraph nothing_known;
+  ObjectWriter objects(repository.store(), nothing_known, execution);
+  std::uint64_t total_bytes = 0;
+  for (const CheckpointFile& file : copy.files()) {
+    if (wanted_sizes.contains(file.size_bytes)) total_bytes += file.size_bytes;
+  }
+  execution.progress->begin("restoring", total_bytes);
+  for (const CheckpointFile& file : copy.files()) {
+    if (!wanted_sizes.contains(file.size_bytes)) continue;
+    const auto reader = file.open();
+    const Digest digest = digest_of(*reader, execution);
+    if (!wanted.contains(digest) || objects.has(digest)) continue;
+    if (objects.put_whole(*reader, file.path) != digest)
+      throw Error(Fault::local, reader->name(), "changed while it was read");
+    report.restored.push_back({file.path, file.size_bytes, digest});
+  }
+  objects.finish();
+  report.stored_bytes = objects.stored_bytes();
+
+  for (const BrokenCommit& each : broken) {
+    std::vector<Recipe> added;
+    std::ranges::copy_if(objects.recipes(), std::back_inserter(added),
+                         [&](const Recipe& recipe) { return each.wanted_sizes.contains(recipe.digest); });
+    if (!added.empty()) repository.put_book(each.id, {added, {}});
+    added.insert(added.end(), each.left.begin(), each.left.end());
+    const std::vector<FileIdentity> files = lacking(*each.commit, added);
+    for (const FileIdentity& file : files) report.missing.push_back({each.id, file});
+    report.repaired_commits += files.empty() ? 1 : 0;
+  }
+  repository.store().flush();
+  return report;
+}
+
+}  // namespace wdelta
