@@ -62,7 +62,7 @@ class BaseKeeper {
     const FoundFile found = find(file, base.report);
     ManifestFile kept{{file.path, file.size_bytes, found.digest}, false, std::nullopt};
     if (fits && !is_weights(file.path)) {
-      const std::vector<std::uint8_t> bytes = read_all(*found.open());
+      const std::vector<std::uint8_t> bytes = read_all(*found.reader);
       // Between two readings a local copy may have changed.
       if (blake3(bytes) != found.digest) throw Error(Fault::local, file.path, "changed while it was read");
       kept.content = std::string(bytes.begin(), bytes.end());
@@ -76,7 +76,7 @@ class BaseKeeper {
     } else if (!file.xet_hash.empty()) {
       objects_.put_copy(kept.identity, *at_, file);
       base.report.copied_bytes += file.size_bytes;
-    } else if (objects_.put_whole(*found.open(), file.path) != found.digest) {
+    } else if (objects_.put_whole(*found.reader, file.path) != found.digest) {
       // What lies in git is small; the service copies only what is in its content store.
       throw Error(Fault::local, file.path, "changed while it was read");
     }
@@ -91,7 +91,8 @@ class BaseKeeper {
  private:
   struct FoundFile {
     Digest digest;
-    std::function<std::shared_ptr<const ByteReader>()> open;
+    std::shared_ptr<const ByteReader> reader;
+    std::function<std::shared_ptr<const ByteReader>()> open;  // again, to compare with
   };
 
   // From a copy that is here and is the same, else from the Hub.
@@ -107,7 +108,7 @@ class BaseKeeper {
       const auto reader = open();
       const ModelDigest digest = digest_of_model_file(*reader, models, file, *execution_);
       reader->check_unchanged();
-      if (digest.etag == file.etag) return {digest.digest, open};
+      if (digest.etag == file.etag) return {digest.digest, reader, open};
       execution_->progress->note(fmt::format("{}: is not the file of {}", path.string(), at_->name()));
     }
     const auto reader = models.open(*at_, file.path);
@@ -126,7 +127,10 @@ class BaseKeeper {
     const ModelDigest digest = digest_of_model_file(*reader, models, file, *execution_);
     if (digest.etag != file.etag)
       throw Error(Fault::corrupt, name, fmt::format("its bytes are {}, the Hub lists {}", digest.etag, file.etag));
-    return {digest.digest, [reader] { return reader; }};
+    // What was fetched in pieces lies in a file as long as its reader does; what came at once lies in memory, and there
+    // may be many.
+    if (file.size_bytes > ObjectWriter::k_pack_file_bytes) return {digest.digest, reader, [reader] { return reader; }};
+    return {digest.digest, reader, [&models, at = *at_, path = file.path] { return models.open(at, path); }};
   }
 
   Repository* repository_;

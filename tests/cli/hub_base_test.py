@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import testing
-from hub_test import READ_TOKEN, REPO, STRANGER_TOKEN, WRITE_TOKEN, HubCase
+from hub_test import READ_TOKEN, REPO, STRANGER_TOKEN, WRITE_TOKEN, HubCase, Unreachable, client_environment
 
 FIRST, SECOND = "1" * 40, "2" * 40
 MODEL = "hf://org/model"
@@ -326,6 +326,25 @@ class ReferenceTest(BaseCase):
         self.run_ok("push", self.tuned, self.scratch / "other", "--base", MODEL, "--reference")
         references = [recipe for recipe in self.book(self.scratch / "other")[0]["recipes"] if "model" in recipe]
         self.assertEqual({recipe["model"] for recipe in references}, {"org/renamed"})
+
+
+class ClientTest(BaseCase):
+    """huggingface_hub downloads the model."""
+
+    def test_what_it_downloaded_is_read_instead_of_the_hub(self):
+        try:
+            python = client_environment(Path(testing.MAKE_RUN).parent / "clients",
+                                        Path(__file__).parents[1] / "services" / "hub_clients.txt")
+        except Unreachable as error:
+            self.skipTest(f"huggingface_hub cannot be had here: {error}")
+        done = subprocess.run([python, "-c", "from huggingface_hub import snapshot_download as get; get('org/model')"],
+                              env=self.environment(HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_PROGRESS_BARS="1"),
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for repository, *options in ((REPO,), (self.scratch / "repo", "--reference")):
+            pushed = json.loads(self.run_ok("push", self.tuned, repository, "--base", MODEL, "--json", *options))
+            self.assertEqual(pushed["base"]["fetched_bytes"], 0, pushed)
+            self.assert_pulls(f"{repository}@main~1", self.base)
 
 
 class RepairTest(BaseCase):

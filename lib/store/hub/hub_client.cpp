@@ -146,7 +146,8 @@ void HubClient::add_files(std::span<const HubAddition> additions) const {
       std::vector<std::string> lines;
       std::vector<std::string> paths;
       for (const auto& [path, addition] : open) {
-        lines.push_back(line_of(*addition));
+        // Copies first, as the Hub's own client has them.
+        lines.insert(addition->model.empty() ? lines.end() : lines.begin(), line_of(*addition));
         paths.push_back(path);
       }
       const HubBatchAnswer answer = batch(lines, Repeat::harmless);
