@@ -12,6 +12,7 @@ from pathlib import Path
 
 import testing
 from hub_test import READ_TOKEN, REPO, STRANGER_TOKEN, WRITE_TOKEN, HubCase, Unreachable, client_environment
+from s3_emulator import S3
 
 FIRST, SECOND = "1" * 40, "2" * 40
 MODEL = "hf://org/model"
@@ -173,18 +174,24 @@ class CopyTest(BaseCase):
         self.assertEqual(len(commits), 1)
 
     def test_a_push_that_is_killed_leaves_no_branch_and_the_next_one_goes_on(self):
-        self.hub.faults.add(match="GET .*/file/", kind="slow", seconds=0, pause_s=0.05, times=0)
-        child = subprocess.Popen(self.command("push", self.tuned, REPO, "--base", MODEL), env=self.environment(),
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not self.requests("GET .*/file/"):
-            time.sleep(0.02)
-        time.sleep(0.3)
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate()
-        self.assertEqual(child.returncode, 130, errors)
-        self.hub.faults.clear()
-        self.assertFalse([path for path in self.hub.buckets.buckets["tester/run"].history if path.startswith("branches")])
+        for place, number in (("GET .*/file/", signal.SIGINT), ("GET .*/file/", signal.SIGKILL),
+                              ("POST .*/v1/xorbs", signal.SIGINT), ("POST .*/batch", signal.SIGKILL)):
+            with self.subTest(place=place, signal=number):
+                self.hub.log.clear()
+                self.hub.faults.add(match=place, kind="slow", seconds=1, pause_s=0.05, times=0)
+                child = subprocess.Popen(self.command("push", self.tuned, REPO, "--base", MODEL),
+                                         env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and not self.requests(place):
+                    time.sleep(0.02)
+                time.sleep(0.3)
+                child.send_signal(number)
+                _, errors = child.communicate()
+                self.assertEqual(child.returncode, 130 if number == signal.SIGINT else -number, errors)
+                self.hub.faults.clear()
+                time.sleep(1.5)  # what was on its way to the Hub arrives
+                self.assertFalse([path for path in self.hub.buckets.buckets["tester/run"].history
+                                  if path.startswith("branches")])
         self.run_ok("push", self.tuned, REPO, "--base", MODEL)
         self.assert_pulls(REPO, self.tuned)
         self.run_ok("verify", REPO)
@@ -215,6 +222,19 @@ class ReferenceTest(BaseCase):
         self.assert_pulls(REPO, self.tuned)
         self.assert_pulls(REPO + "@main~1", self.base)
         self.run_ok("verify", REPO, "--deep")
+
+    def test_on_s3(self):
+        with S3() as s3:
+            more = {**self.elsewhere()["env"], **s3.environment()}
+            repository = "s3://bucket/runs/me"
+            self.run_fails(9, "push", self.tuned, repository, "--base", MODEL, says="--reference", env=more)
+            self.run_ok("push", self.tuned, repository, "--base", MODEL, "--reference", env=more)
+            for revision, expected in (("main", self.tuned), ("main~1", self.base)):
+                shutil.rmtree(self.scratch / "out", ignore_errors=True)
+                self.run_ok("pull", f"{repository}@{revision}", self.scratch / "out", env=more)
+                self.assert_same_tree(self.scratch / "out", expected)
+            self.run_ok("verify", repository, "--deep", env=more)
+            self.assertEqual(s3.violations, [])
 
     def test_what_is_recorded_and_shown(self):
         self.refer()
@@ -290,6 +310,8 @@ class ReferenceTest(BaseCase):
         self.hub.faults.clear()
         self.refer()
         self.hub.faults.add(match="GET .*/file/", kind="damage", bytes=2000, times=0)
+        self.run_ok("verify", self.repo)
+        self.run_fails(5, "verify", self.repo, "--deep")
         self.run_fails(5, "pull", f"{self.repo}@main~1", self.scratch / "damaged", **self.elsewhere())
         self.assertFalse((self.scratch / "damaged/model-1.safetensors").exists())
 
