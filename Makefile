@@ -12,7 +12,7 @@ SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check manual bench bench-transfer memory asan tsan fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check manual bench bench-size bench-transfer memory asan tsan fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -40,6 +40,10 @@ manual: all ## write what the program knows (options, commands, exit statuses) i
 bench: all ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run)
 	@tests/setup.sh packages xdelta3 b3sum
 	@python3 -B tests/bench/bench.py $(BUILD) $(SIZE) $(CHECKPOINTS)
+
+bench-size: all ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats
+	@tests/setup.sh packages python3-numpy zstd
+	@python3 -B tests/bench/size_bench.py $(BUILD) $(CHECKPOINTS)
 
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl

@@ -20,7 +20,7 @@ struct DiffOptions {
   bool exit_code = false;
 };
 
-const char* const k_mode_names[] = {"same", "sparse", "dense", "whole"};
+const char* const k_mode_names[] = {"same", "sparse", "dense", "whole", "classed"};
 const char* const k_kind_names[] = {"same", "changed", "added", "removed"};
 
 const char* name_of(BlockMode mode) { return k_mode_names[static_cast<int>(mode)]; }
@@ -136,6 +136,7 @@ void print_totals(const Totals& totals) {
 }
 
 BlockChoice choice_named(const std::string& name) {
+  if (name == "classed") return BlockChoice::classed;
   if (name == "sparse") return BlockChoice::sparse;
   if (name == "dense") return BlockChoice::dense;
   if (name == "whole") return BlockChoice::whole;
@@ -189,9 +190,9 @@ void add_diff(CLI::App& app, Context& context) {
       ->type_name("FILE");
   app.add_flag("--stat", options->summary, "Print a line for each file, not one for each tensor");
   app.add_option("--encoding", options->encoding,
-                 "How to write the changes of a block (default: auto, whichever is the smallest)")
+                 "How to write the changes of a block (default: auto, as a rule the smallest)")
       ->type_name("E")
-      ->check(CLI::IsMember({"auto", "sparse", "dense", "whole"}));
+      ->check(CLI::IsMember({"auto", "classed", "sparse", "dense", "whole"}));
   add_stage_option(app, context);
   app.add_flag("--exit-code", options->exit_code, "Exit 10 when there are differences");
   app.callback([options, &context] { context.run = [options, &context] { return run_diff(*options, context); }; });

@@ -12,8 +12,10 @@ namespace wdelta {
 
 inline constexpr std::string_view k_delta_format = "wdelta-delta";
 inline constexpr std::string_view k_delta_version = "1";
-/// The encoding of an entry that the block index names: coded blocks as engine/block.hpp makes them.
+/// Encodings of an entry that the block index names: coded blocks one behind the other, as engine/block.hpp makes them;
+/// and in groups, as engine/group.hpp does.
 inline constexpr std::uint8_t k_block_encoding = 1;
+inline constexpr std::uint8_t k_group_encoding = 2;
 
 /// Computes the digest of a delta's front, whose "digest" must be 64 zeros, and writes it there.
 Digest seal_front(std::span<std::uint8_t> front);

@@ -63,6 +63,49 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
   return delta;
 }
 
+// One byte at least for each size and group: no count can make these loops outrun the index.
+DeltaEntry DeltaReader::read_entry(Cursor& cursor, const Tensor& tensor, std::uint8_t encoding) const {
+  const std::uint64_t block_count = cursor.varint();
+  std::vector<DeltaEntry::Block> blocks;
+  std::vector<EntryGroup> groups;
+  std::uint64_t at = tensor.begin;
+  const auto take = [&](const char* what) {
+    const std::uint64_t size = cursor.varint();
+    if (size > tensor.end - at) {
+      throw Error(Fault::corrupt, name(),
+                  fmt::format("tensor {:?}: its {} are longer than its entry", tensor.name, what));
+    }
+    at += size;
+    return size;
+  };
+  while (blocks.size() < block_count) {
+    EntryGroup group{blocks.size(), block_count, at, 0};
+    if (encoding == k_group_encoding) {
+      group.block_count = cursor.varint();
+      if (group.block_count == 0 || group.block_count > block_count - blocks.size()) {
+        throw Error(Fault::corrupt, name(),
+                    fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor.name,
+                                group.block_count, block_count - blocks.size()));
+      }
+      group.parameters_bytes = take("parameters");
+    }
+    for (std::uint64_t block = 0; block < group.block_count; ++block) {
+      const std::uint64_t begin = at;
+      take("blocks");
+      blocks.push_back({begin, at});
+    }
+    if (group.parameters_bytes != 0 && group.parameters_begin + group.parameters_bytes == at) {
+      throw Error(Fault::corrupt, name(),
+                  fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor.name));
+    }
+    groups.push_back(group);
+  }
+  if (at != tensor.end) {
+    throw Error(Fault::corrupt, name(), fmt::format("tensor {:?}: its blocks are shorter than its entry", tensor.name));
+  }
+  return {tensor.name, tensor.size_bytes(), std::move(blocks), std::move(groups)};
+}
+
 void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& metadata) {
   const std::string* index_key = find_metadata(metadata, "index");
   const std::string* front_key = find_metadata(metadata, "header");
@@ -74,7 +117,7 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
     for (const Tensor& tensor : header.tensors()) {
       if (&tensor == index || (front_key != nullptr && tensor.name == *front_key)) continue;
       const std::uint8_t encoding = cursor.u8();
-      if (encoding != k_block_encoding) {
+      if (encoding != k_block_encoding && encoding != k_group_encoding) {
         // Newer than this program, or damaged: only the payload's digest can tell.
         NoProgress unwatched;
         check_payload({1, &unwatched, {}});
@@ -82,24 +125,8 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
                     fmt::format("tensor {:?}: encoding {} is not known to this wdelta", tensor.name, encoding),
                     "use a newer wdelta");
       }
-      const std::uint64_t block_count = cursor.varint();
-      std::vector<std::uint64_t> ends;
-      std::uint64_t at = 0;
-      // One byte at least for each size: the count cannot make this loop outrun the index.
-      for (std::uint64_t block = 0; block < block_count; ++block) {
-        const std::uint64_t size = cursor.varint();
-        if (size > tensor.size_bytes() - at) {
-          throw Error(Fault::corrupt, name(),
-                      fmt::format("tensor {:?}: its blocks are longer than its entry", tensor.name));
-        }
-        ends.push_back(at += size);
-      }
-      if (at != tensor.size_bytes()) {
-        throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: its blocks are shorter than its entry", tensor.name));
-      }
       by_tensor_.emplace(tensor.name, entries_.size());
-      entries_.emplace_back(tensor.name, tensor.begin, std::move(ends));
+      entries_.push_back(read_entry(cursor, tensor, encoding));
     }
     if (!cursor.at_end()) throw Error(Fault::corrupt, "", "bytes left over");
   } catch (const Error& error) {
@@ -130,6 +157,11 @@ void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& me
   if (ZSTD_decompress(stored_front_->data(), size, frame.data(), frame.size()) != size) {
     throw Error(Fault::corrupt, name(), "header entry: the zstd frame is damaged");
   }
+}
+
+std::size_t DeltaEntry::group_of(std::uint64_t block) const {
+  const auto behind = std::ranges::upper_bound(groups_, block, {}, &EntryGroup::first_block);
+  return static_cast<std::size_t>(behind - groups_.begin()) - 1;
 }
 
 const DeltaEntry* DeltaReader::find(const std::string& tensor) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/cursor.hpp"
 #include "base/execution.hpp"
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -16,22 +17,39 @@
 
 namespace wdelta {
 
+/// Consecutive blocks of an entry with parameters of their own.
+struct EntryGroup {
+  std::uint64_t first_block = 0;
+  std::uint64_t block_count = 0;
+  std::uint64_t parameters_begin = 0;  ///< in the file
+  std::uint64_t parameters_bytes = 0;  ///< 0: its blocks need none
+};
+
 /// The coded blocks of one tensor of a delta.
 class DeltaEntry {
  public:
-  DeltaEntry(std::string tensor, std::uint64_t begin, std::vector<std::uint64_t> block_ends)
-      : tensor_(std::move(tensor)), begin_(begin), block_ends_(std::move(block_ends)) {}
+  struct Block {
+    std::uint64_t begin;  ///< in the file
+    std::uint64_t end;
+  };
+  DeltaEntry(std::string tensor, std::uint64_t size_bytes, std::vector<Block> blocks, std::vector<EntryGroup> groups)
+      : tensor_(std::move(tensor)), size_bytes_(size_bytes), blocks_(std::move(blocks)), groups_(std::move(groups)) {}
 
   const std::string& tensor() const { return tensor_; }
-  std::uint64_t block_count() const { return block_ends_.size(); }
-  /// Where block `block` begins in the file; block_count() gives the end of the last.
-  std::uint64_t block_begin(std::uint64_t block) const { return begin_ + (block == 0 ? 0 : block_ends_[block - 1]); }
-  std::uint64_t size_bytes() const { return block_ends_.empty() ? 0 : block_ends_.back(); }
+  std::uint64_t block_count() const { return blocks_.size(); }
+  /// Blocks ascend; between those of two groups lie the parameters of the second.
+  const Block& block(std::uint64_t index) const { return blocks_[index]; }
+  /// They cover all blocks, in order.
+  std::span<const EntryGroup> groups() const { return groups_; }
+  /// The index of the group that the block is in.
+  std::size_t group_of(std::uint64_t block) const;
+  std::uint64_t size_bytes() const { return size_bytes_; }
 
  private:
   std::string tensor_;
-  std::uint64_t begin_;
-  std::vector<std::uint64_t> block_ends_;
+  std::uint64_t size_bytes_;
+  std::vector<Block> blocks_;
+  std::vector<EntryGroup> groups_;
 };
 
 /// A delta, opened and checked: everything but the coded blocks themselves, which are checked as they are decoded.
@@ -53,15 +71,14 @@ class DeltaReader {
   /// The front of the result where it is not that of the first base file.
   const std::optional<std::vector<std::uint8_t>>& stored_front() const { return stored_front_; }
 
-  /// Reads coded blocks [first, last) of `entry`; `bytes` is as long as they are.
-  void read_blocks(const DeltaEntry& entry, std::uint64_t first, std::span<std::uint8_t> bytes) const {
-    file_->read_at(entry.block_begin(first), bytes);
-  }
+  /// Reads bytes of the file from `begin` on.
+  void read_at(std::uint64_t begin, std::span<std::uint8_t> bytes) const { file_->read_at(begin, bytes); }
   /// Throws corrupt unless the payload has the digest that the header says.
   void check_payload(const Execution& execution) const;
 
  private:
   void read_index(const SafetensorsHeader& header, const Metadata& metadata);
+  DeltaEntry read_entry(Cursor& cursor, const Tensor& tensor, std::uint8_t encoding) const;
   void read_front(const SafetensorsHeader& header, const Metadata& metadata);
 
   std::shared_ptr<const ByteReader> file_;

@@ -18,12 +18,25 @@ DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), s
 
 void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, 0}); }
 
-void DeltaWriter::append_block(std::span<const std::uint8_t> coded) {
+void DeltaWriter::append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
+                               std::span<const std::uint8_t> coded) {
   Entry& entry = entries_.back();
-  append_varint(entry.block_sizes, coded.size());
-  entry.size_bytes += coded.size();
-  ++entry.block_count;
+  append_varint(entry.groups, block_sizes.size());
+  append_varint(entry.groups, parameters.size());
+  for (const std::size_t size : block_sizes) append_varint(entry.groups, size);
+  entry.block_count += block_sizes.size();
+  entry.size_bytes += parameters.size() + coded.size();
+  append_payload(parameters);
   append_payload(coded);
+}
+
+void DeltaWriter::append_unchanged_blocks(std::uint64_t count) {
+  if (count == 0) return;
+  Entry& entry = entries_.back();
+  append_varint(entry.groups, count);
+  append_varint(entry.groups, 0);
+  entry.groups.insert(entry.groups.end(), count, 0);
+  entry.block_count += count;
 }
 
 // Blocks are a few KiB: gathered to write and hash in pieces that are worth a call.
@@ -95,9 +108,9 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   std::vector<std::uint8_t> index;
   for (const Entry& entry : entries_) {
     add_entry(entry.name, entry.size_bytes);
-    index.push_back(k_block_encoding);
+    index.push_back(k_group_encoding);
     append_varint(index, entry.block_count);
-    index.insert(index.end(), entry.block_sizes.begin(), entry.block_sizes.end());
+    index.insert(index.end(), entry.groups.begin(), entry.groups.end());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
   add_entry(metadata.back().second, index.size());

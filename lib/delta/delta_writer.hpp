@@ -26,8 +26,12 @@ class DeltaWriter {
 
   /// Begins the entry of the next tensor that changed; tensors come in the order of their bytes in the result.
   void begin_tensor(std::string name);
-  /// The next coded block of the tensor begun last; empty when nothing in it changed.
-  void append_block(std::span<const std::uint8_t> coded);
+  /// The next group of the tensor begun last: its parameters, the sizes of its coded blocks, and these one behind the
+  /// other.
+  void append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
+                    std::span<const std::uint8_t> coded);
+  /// The next blocks of it, in which nothing changed.
+  void append_unchanged_blocks(std::uint64_t count);
 
   struct Finished {
     OutputFile output;
@@ -46,7 +50,7 @@ class DeltaWriter {
   struct Entry {
     std::string name;
     std::uint64_t size_bytes = 0;
-    std::vector<std::uint8_t> block_sizes;  // varints
+    std::vector<std::uint8_t> groups;  // as the index has them
     std::uint64_t block_count = 0;
   };
   void append_payload(std::span<const std::uint8_t> bytes);

@@ -8,6 +8,7 @@
 #include "base/window.hpp"
 #include "delta/tensor_blocks.hpp"
 #include "delta/tensor_sources.hpp"
+#include "engine/group.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,16 +24,12 @@ BlockMode TensorChange::main_mode() const {
 
 namespace {
 
-// One coded block on its way from the thread that made it to the writer.
-struct CodedBlock {
+// The blocks of one tensor that begin in one segment, coded, on their way from the thread that made them to the writer.
+struct SegmentGroup {
   std::size_t tensor;
-  std::size_t size_bytes;
-  BlockSummary summary;
+  CodedGroup coded;
 };
-struct CodedSegment {
-  std::vector<CodedBlock> blocks;
-  std::vector<std::uint8_t> bytes;
-};
+using CodedSegment = std::vector<SegmentGroup>;
 
 // Codes the blocks that begin in one segment of next. Owns its buffers; one per thread.
 class SegmentCoder {
@@ -64,15 +61,17 @@ class SegmentCoder {
     for_each_piece(segment, piece_bytes_, [&](const Segment& piece) {
       hash(next_hash, read(*next_, next_window_, piece.size_bytes));
       if (in_place_) hash(*base_hash, read(*base_, base_window_, piece.size_bytes));
-      for (; !block.done() && block.end() <= next_window_.end(); block.advance()) code(block, coded);
+      for (; !block.done() && block.end() <= next_window_.end(); block.advance()) code(block, segment, coded);
       drop_before(block.done() ? next_window_.end() : std::min(block.begin(), next_window_.end()));
     });
-    if (block.done()) return coded;
-    // The last block goes on into the next segment, where it is hashed.
-    const std::size_t rest_bytes = block.end() - segment.end();
-    read(*next_, next_window_, rest_bytes);
-    if (in_place_) read(*base_, base_window_, rest_bytes);
-    code(block, coded);
+    if (!block.done()) {
+      // The last block goes on into the next segment, where it is hashed.
+      const std::size_t rest_bytes = block.end() - segment.end();
+      read(*next_, next_window_, rest_bytes);
+      if (in_place_) read(*base_, base_window_, rest_bytes);
+      code(block, segment, coded);
+    }
+    finish_group(coded);
     return coded;
   }
 
@@ -95,12 +94,25 @@ class SegmentCoder {
     if (in_place_) base_window_.drop_before(offset);
   }
 
-  void code(const BlockWalk& block, CodedSegment& coded) {
-    const std::size_t before = coded.bytes.size();
-    const BlockSummary summary = encoder_.encode(base_of(block), next_window_.bytes(block.begin(), block.end()),
-                                                 element_type(header_->tensors()[block.tensor()]), coded.bytes);
-    coded.blocks.push_back({block.tensor(), coded.bytes.size() - before, summary});
+  // Blocks of one tensor that begin in the segment make a group.
+  void code(const BlockWalk& block, const Segment& segment, CodedSegment& coded) {
+    if (coded.empty() || coded.back().tensor != block.tensor()) {
+      finish_group(coded);
+      const Tensor& tensor = header_->tensors()[block.tensor()];
+      const ElementType type = element_type(tensor);
+      const std::uint64_t end = std::min(end_of_blocks_before(tensor, segment.end()), tensor.end);
+      encoder_.begin(type, matrix_place(tensor, (block.begin() - tensor.begin) / type.width_bytes),
+                     (end - block.begin()) / type.width_bytes);
+      coded.push_back({block.tensor(), {}});
+    }
+    encoder_.add(base_of(block), next_window_.bytes(block.begin(), block.end()));
     laps_.lap(Stage::code, block.end() - block.begin());
+  }
+
+  void finish_group(CodedSegment& coded) {
+    if (coded.empty()) return;
+    encoder_.finish(coded.back().coded);
+    laps_.lap(Stage::code, 0);
   }
 
   std::span<const std::uint8_t> base_of(const BlockWalk& block) {
@@ -124,7 +136,7 @@ class SegmentCoder {
   Blake3Tree* base_tree_;
   const ByteReader* base_;  // of all of the base, in place; else null
   std::size_t piece_bytes_;
-  BlockEncoder encoder_;
+  GroupEncoder encoder_;
   Window next_window_;
   Window base_window_;  // in place
   Buffer base_block_;   // else
@@ -153,37 +165,42 @@ std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const Tenso
   return changes;
 }
 
-void count_block(TensorChange& change, const CodedBlock& block) {
-  change.change_count += block.summary.changes;
-  change.largest_step = std::max(change.largest_step, block.summary.largest_step);
-  change.encoded_bytes += block.size_bytes;
-  ++change.blocks_by_mode[static_cast<std::size_t>(block.summary.mode)];
+void count_group(TensorChange& change, const CodedGroup& group) {
+  change.encoded_bytes += group.parameters.size() + group.bytes.size();
+  for (const CodedGroup::Block& block : group.blocks) {
+    change.change_count += block.summary.changes;
+    change.largest_step = std::max(change.largest_step, block.summary.largest_step);
+    ++change.blocks_by_mode[static_cast<std::size_t>(block.summary.mode)];
+  }
 }
 
-// Gives blocks to a DeltaWriter, which wants to hear of a tensor only when something in it changed (or when it starts
-// afresh): the empty blocks in front of the first change are held back as a number.
+// Gives groups to a DeltaWriter, which wants to hear of a tensor only when something in it changed (or when it starts
+// afresh): the unchanged blocks in front of the first change are held back as a number.
 class EntryWriter {
  public:
   EntryWriter(DeltaWriter* writer, const std::vector<TensorChange>& tensors) : writer_(writer), tensors_(&tensors) {}
 
-  void append(const CodedBlock& block, std::span<const std::uint8_t> coded) {
+  void append(const SegmentGroup& group) {
     if (writer_ == nullptr) return;
-    if (block.tensor != tensor_) {
-      tensor_ = block.tensor;
+    if (group.tensor != tensor_) {
+      tensor_ = group.tensor;
       held_back_ = 0;
       begun_ = false;
     }
     const TensorChange& tensor = (*tensors_)[tensor_];
-    if (!begun_ && coded.empty() && !tensor.afresh) {
-      ++held_back_;
+    const CodedGroup& coded = group.coded;
+    if (!begun_ && coded.bytes.empty() && !tensor.afresh) {
+      held_back_ += coded.blocks.size();
       return;
     }
     if (!begun_) {
       writer_->begin_tensor(tensor.name);
-      for (; held_back_ > 0; --held_back_) writer_->append_block({});
+      writer_->append_unchanged_blocks(std::exchange(held_back_, 0));
       begun_ = true;
     }
-    writer_->append_block(coded);
+    sizes_.clear();
+    for (const CodedGroup::Block& block : coded.blocks) sizes_.push_back(block.size_bytes);
+    writer_->append_group(coded.parameters, sizes_, coded.bytes);
   }
 
  private:
@@ -192,6 +209,7 @@ class EntryWriter {
   std::size_t tensor_ = SIZE_MAX;
   std::uint64_t held_back_ = 0;
   bool begun_ = false;
+  std::vector<std::size_t> sizes_;
 };
 
 std::span<const std::uint8_t> front_of(const std::vector<BaseFile>& base) {
@@ -233,14 +251,14 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
       },
       [&](std::size_t index, const CodedSegment& coded) {
         StageLaps laps(execution.stages);
-        std::size_t at = 0;
-        for (const CodedBlock& block : coded.blocks) {
-          count_block(change.tensors[block.tensor], block);
-          change.encoded_bytes += block.size_bytes;
-          entries.append(block, std::span(coded.bytes).subspan(at, block.size_bytes));
-          at += block.size_bytes;
+        std::uint64_t coded_bytes = 0;
+        for (const SegmentGroup& group : coded) {
+          count_group(change.tensors[group.tensor], group.coded);
+          coded_bytes += group.coded.parameters.size() + group.coded.bytes.size();
+          entries.append(group);
         }
-        laps.lap(Stage::write, coded.bytes.size());
+        change.encoded_bytes += coded_bytes;
+        laps.lap(Stage::write, coded_bytes);
         execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
       });
 

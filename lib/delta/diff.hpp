@@ -24,9 +24,9 @@ struct TensorChange {
   bool afresh = false;  ///< it has no source: new or retyped
   std::uint64_t element_count = 0;
   std::uint64_t change_count = 0;
-  std::uint64_t largest_step = 0;                 ///< in units of neighbouring numbers
-  std::uint64_t encoded_bytes = 0;                ///< of coded blocks
-  std::array<std::uint64_t, 4> blocks_by_mode{};  ///< indexed by BlockMode
+  std::uint64_t largest_step = 0;                             ///< in units of neighbouring numbers
+  std::uint64_t encoded_bytes = 0;                            ///< of coded blocks
+  std::array<std::uint64_t, k_block_modes> blocks_by_mode{};  ///< indexed by BlockMode
 
   /// The mode of most of its changed blocks; whole for a tensor that starts afresh; same when nothing changed.
   BlockMode main_mode() const;

@@ -3,9 +3,11 @@
 
 #include "base/error.hpp"
 #include "delta/tensor_blocks.hpp"
+#include "engine/group.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
 namespace wdelta {
@@ -15,7 +17,45 @@ struct RebuiltFile::Worker {
   BlockDecoder decoder;
   Buffer coded;
   Buffer edge;  // a block of which only a part is asked for
+
+  /// The tables of the group that the block is in, or null. Those used last are kept, one for each step of a chain:
+  /// the blocks of a group come one after the other.
+  const GroupTables* tables(std::size_t step_index, const TensorPlan::Step& step, const Tensor& tensor,
+                            std::size_t group_index);
+
+ private:
+  struct Kept {
+    const DeltaEntry* entry = nullptr;
+    std::size_t group_index = 0;
+    std::optional<GroupTables> tables;
+  };
+  std::vector<Kept> kept_;
 };
+
+const GroupTables* RebuiltFile::Worker::tables(std::size_t step_index, const TensorPlan::Step& step,
+                                               const Tensor& tensor, std::size_t group_index) {
+  const EntryGroup& group = step.entry->groups()[group_index];
+  if (group.parameters_bytes == 0) return nullptr;
+  if (kept_.size() <= step_index) kept_.resize(step_index + 1);
+  Kept& kept = kept_[step_index];
+  if (kept.entry == step.entry && kept.group_index == group_index) return &*kept.tables;
+  kept.entry = nullptr;
+  std::vector<std::uint8_t> parameters(group.parameters_bytes);
+  step.delta->read_at(group.parameters_begin, parameters);
+  const std::uint64_t first = group.first_block * k_block_elements;
+  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor.element_count() - first);
+  kept.tables.emplace(parameters,
+                      GroupShape{element_type(tensor), group.block_count, element_count, matrix_place(tensor, first)});
+  for (std::uint64_t block = 0; block < group.block_count; ++block) {
+    const DeltaEntry::Block& place = step.entry->block(group.first_block + block);
+    if (place.begin == place.end && is_classed(kept.tables->parameters().blocks[block])) {
+      throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
+    }
+  }
+  kept.entry = step.entry;
+  kept.group_index = group_index;
+  return &*kept.tables;
+}
 
 class RebuiltFile::Pool {
  public:
@@ -230,17 +270,21 @@ void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uin
   const std::uint64_t count = (blocks.size() + block - 1) / block;
   for (std::uint64_t first = 0; first < count; first += k_blocks_at_a_time) {
     const std::uint64_t last = std::min(first + k_blocks_at_a_time, count);
-    for (const TensorPlan::Step& step : plans_[tensor_index].steps) {
-      const std::uint64_t coded_begin = step.entry->block_begin(first_block + first);
-      const auto coded = worker.coded.of_size(step.entry->block_begin(first_block + last) - coded_begin);
+    for (std::size_t index = 0; index < plans_[tensor_index].steps.size(); ++index) {
+      const TensorPlan::Step& step = plans_[tensor_index].steps[index];
+      const std::uint64_t coded_begin = step.entry->block(first_block + first).begin;
+      const auto coded = worker.coded.of_size(step.entry->block(first_block + last - 1).end - coded_begin);
       if (coded.empty()) continue;
-      step.delta->read_blocks(*step.entry, first_block + first, coded);
+      step.delta->read_at(coded_begin, coded);
       for (std::uint64_t i = first; i < last; ++i) {
-        const std::uint64_t from = step.entry->block_begin(first_block + i) - coded_begin;
-        const std::uint64_t to = step.entry->block_begin(first_block + i + 1) - coded_begin;
+        const DeltaEntry::Block& place = step.entry->block(first_block + i);
+        if (place.begin == place.end) continue;
+        const std::size_t group_index = step.entry->group_of(first_block + i);
+        const std::uint64_t in_group = first_block + i - step.entry->groups()[group_index].first_block;
         try {
-          worker.decoder.apply(coded.subspan(from, to - from), element_type(tensor),
-                               blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)));
+          worker.decoder.apply(coded.subspan(place.begin - coded_begin, place.end - place.begin), element_type(tensor),
+                               blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)),
+                               worker.tables(index, step, tensor, group_index), in_group);
         } catch (const Error& error) {
           throw Error(error.fault(), step.delta->name(),
                       fmt::format("tensor {:?}, block {}: {}", tensor.name, first_block + i, error.what()));

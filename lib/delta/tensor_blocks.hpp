@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "engine/element.hpp"
+#include "engine/sign_mask.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +24,12 @@ inline std::uint64_t block_bytes(const Tensor& tensor) {
 
 inline std::uint64_t block_count(const Tensor& tensor) {
   return (tensor.size_bytes() + block_bytes(tensor) - 1) / block_bytes(tensor);
+}
+
+/// Where the last block that begins before `offset` ends, were it whole.
+inline std::uint64_t end_of_blocks_before(const Tensor& tensor, std::uint64_t offset) {
+  const std::uint64_t block = block_bytes(tensor);
+  return tensor.begin + (offset - tensor.begin + block - 1) / block * block;
 }
 
 /// Goes through the blocks that begin in a range of a file, in the order of their bytes.
@@ -71,6 +78,11 @@ inline std::uint64_t block_boundary_before(const SafetensorsHeader& header, std:
   const auto tensor = std::ranges::upper_bound(tensors, offset, {}, &Tensor::end);
   if (tensor == tensors.end() || tensor->begin >= offset) return offset;
   return offset - (offset - tensor->begin) % block_bytes(*tensor);
+}
+
+/// Where the elements from `first_element` on lie in the tensor, if it is a matrix (or a stack of them).
+inline MatrixPlace matrix_place(const Tensor& tensor, std::uint64_t first_element) {
+  return {tensor.shape.size() < 2 ? 0 : tensor.shape.back(), first_element};
 }
 
 }  // namespace wdelta

@@ -5,6 +5,7 @@
 #include "engine/element.hpp"
 #include "engine/engine.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,15 +15,20 @@ namespace wdelta {
 
 /// How a coded block says what changed; the low four bits of its first byte.
 enum class BlockMode : std::uint8_t {
-  same = 0,    ///< nothing changed: the coded block is empty (never written as a byte)
-  sparse = 1,  ///< positions as gaps, and steps
-  dense = 2,   ///< the step of every element, in byte planes
-  whole = 3,   ///< the new elements as they are
+  same = 0,     ///< nothing changed: the coded block is empty (never written as a byte)
+  sparse = 1,   ///< positions as gaps, and steps
+  dense = 2,    ///< the step of every element, in byte planes
+  whole = 3,    ///< the new elements as they are
+  classed = 4,  ///< positions and steps coded by what the base says of each element; needs the group's tables
 };
+inline constexpr std::size_t k_block_modes = 5;
 
 /// automatic: whichever is smallest. unknown_bytes: that, or the elements as they are behind zstd's search for repeats,
 /// which finds some in text and tables but never in weights.
-enum class BlockChoice { automatic, sparse, dense, whole, unknown_bytes };
+enum class BlockChoice { automatic, sparse, dense, whole, classed, unknown_bytes };
+
+class GroupTables;
+class ClassedDecoder;
 
 struct BlockSummary {
   BlockMode mode = BlockMode::same;
@@ -62,12 +68,16 @@ class BlockDecoder {
   /// Turns `elements` (a block of the base) into the block of the result. An empty `coded` changes nothing. Throws
   /// Error(corrupt) with an empty object, leaving `elements` unspecified, when `coded` is not a block in the format;
   /// reads and writes nothing outside the two spans, whatever the bytes. The caller adds which tensor and block.
-  void apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements);
+  ///
+  /// `group` has the parameters of the group that the block is number `block` of; null where the group has none.
+  void apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
+             const GroupTables* group = nullptr, std::uint64_t block = 0);
 
  private:
   struct Scratch;
   const Engine* engine_;
   std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<ClassedDecoder> classed_;  // made when first needed
 };
 
 }  // namespace wdelta

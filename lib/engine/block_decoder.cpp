@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "engine/block.hpp"
+#include "engine/classed_decoder.hpp"
 #include "engine/frame.hpp"
 #include "engine/sparse.hpp"
 
@@ -104,7 +105,8 @@ BlockDecoder::BlockDecoder(const Engine& engine) : engine_(&engine), scratch_(st
 BlockDecoder::~BlockDecoder() = default;
 BlockDecoder::BlockDecoder(BlockDecoder&&) noexcept = default;
 
-void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements) {
+void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
+                         const GroupTables* group, std::uint64_t block) {
   if (coded.empty()) return;
   if (elements.size() % type.width_bytes != 0 || elements.size() / type.width_bytes > k_block_elements) {
     throw Error(Fault::internal, "", "a block of " + std::to_string(elements.size()) + " bytes cannot be patched");
@@ -114,13 +116,22 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
   const Packing packing = (first & k_stored) != 0 ? Packing::stored : Packing::frame;
   const Bytes rest = coded.subspan(1);
   const BlockKernels& kernels = engine_->block(type);
-  switch (static_cast<BlockMode>(first & k_mode_bits)) {
+  const auto mode = static_cast<BlockMode>(first & k_mode_bits);
+  if (group != nullptr && mode != BlockMode::classed && is_classed(group->parameters().blocks.at(block))) {
+    refuse("its group takes it for a classed one");
+  }
+  switch (mode) {
     case BlockMode::sparse:
       return scratch_->apply_sparse(kernels, rest, packing, type, elements);
     case BlockMode::dense:
       return scratch_->apply_dense(kernels, rest, packing, type, elements);
     case BlockMode::whole:
       return scratch_->apply_whole(rest, packing, elements);
+    case BlockMode::classed:
+      if (packing == Packing::stored) refuse("it sets bits that are kept for later versions");
+      if (group == nullptr) refuse("its group has no parameters");
+      if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
+      return classed_->apply(*engine_, *group, block, rest, elements);
     default:
       refuse("its mode " + std::to_string(first & k_mode_bits) + " is unknown");
   }

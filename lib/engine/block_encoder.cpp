@@ -140,6 +140,7 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
       summary.mode = BlockMode::whole;
       return summary;
     case BlockChoice::automatic:
+    case BlockChoice::classed:
     case BlockChoice::unknown_bytes:
       break;
   }

@@ -27,11 +27,55 @@ struct BlockKernels {
   void (*split_steps)(const void* base, const void* next, std::uint32_t count, std::uint8_t* planes);
   /// The inverse: adds the steps in `planes` to the elements, in place.
   void (*merge_steps)(void* elements, std::uint32_t count, const std::uint8_t* planes);
+  /// Writes the class of each element: how many of `bounds` (ascending) are not above its context, the 8 bits that
+  /// class_map.hpp says. Behind the last element come 0xff up to a multiple of 64.
+  void (*classify)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+                   std::uint8_t* classes);
+  /// Steps as apply_changes() takes them, out of distances less 1 and signs: the order decreases where the lowest bit
+  /// of the symbol is set.
+  void (*join_steps)(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes,
+                     void* steps);
+};
+
+/// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
+/// 16; `classes` are as classify() writes them.
+struct CodingKernels {
+  /// ranks[i]: how many elements of the same class lie before the one at positions[i]. Positions ascend.
+  void (*rank_changes)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
+                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks);
+  /// The inverse, class by class: `ranks` are those of class 0, ascending, then those of class 1; class_changes[k] are
+  /// how many. Writes positions in the same order. Returns false when a class has not so many elements.
+  bool (*find_ranks)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
+                     const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
+  /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).
+  /// `states` are the `lanes` (a power of two, at most 8) coders at the start, and the decoder's start in the end.
+  /// Words are written in front of `words_end`, at most two per change; returns the first.
+  std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
+                                   std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
+                                   std::uint16_t* words_end);
+  /// The inverse. Class k has the slots of its gaps at slots + 2048 * k and those of its steps 1,024 further on.
+  /// Returns behind the last byte read, or null when there are too few. States are below 2^31.
+  const std::uint8_t* (*decode_symbols)(const std::uint32_t* slots, const std::uint8_t* change_classes,
+                                        std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
+                                        const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
+                                        std::uint8_t* steps);
+  /// Takes gaps, and steps as find_changes() writes them but in 32 bits, apart: writes their symbols, and their raw
+  /// bits from `raw` on, at most 44 a change and up to 8 bytes behind the last. Returns how many raw bits there are.
+  std::uint64_t (*split_raw_bits)(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
+                                  std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw);
+  /// The inverse: puts buckets and raw bits together, class by class: class_changes[k] changes of class k.
+  /// `gap_symbols` are buckets, `step_symbols` twice the bucket and a sign. Writes the rank of each change in its
+  /// class, and its distance less 1. Returns one more than the largest rank; 65,537 when there is one beyond 65,535,
+  /// and then ranks are cut off. Reads up to 8 bytes behind the last raw bit.
+  std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
+                                 std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
+                                 std::uint16_t* ranks, std::uint32_t* distances, std::uint64_t* raw_bits);
 };
 
 /// Kernels by [log2 width][kind].
 struct KernelTable {
   BlockKernels block[4][2];
+  CodingKernels coding;
 };
 
 extern const KernelTable k_kernels_scalar;

@@ -2,6 +2,8 @@
 // AVX-512 with VBMI2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, turn masks
 // into positions, then pick up the values at the positions and make steps of them, all without a branch that depends
 // on where the changes lie.
+#include "engine/coding_avx2.hpp"
+#include "engine/coding_avx512.hpp"
 #include "engine/kernels.hpp"
 
 #include <immintrin.h>
@@ -209,17 +211,96 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
+/// The contexts of 64 elements: the byte below the sign, or the highest one.
+template <class T, Order order>
+__m512i contexts_of(const char* elements) {
+  const __m512i* const vectors = reinterpret_cast<const __m512i*>(elements);
+  const auto shifted = [&](std::size_t v) {
+    const __m512i lanes = _mm512_loadu_si512(vectors + v);
+    if constexpr (order == Order::plain) return lanes;
+    if constexpr (sizeof(T) == 1) return _mm512_add_epi8(lanes, lanes);
+    if constexpr (sizeof(T) == 2) return _mm512_add_epi16(lanes, lanes);
+    return _mm512_add_epi32(lanes, lanes);
+  };
+  if constexpr (sizeof(T) == 1) {
+    return shifted(0);
+  } else if constexpr (sizeof(T) == 2) {
+    alignas(64) static constexpr std::uint8_t k_high_bytes[64] = {
+        1,  3,  5,  7,  9,  11, 13,  15,  17,  19,  21,  23,  25,  27,  29,  31,  33,  35,  37,  39, 41, 43,
+        45, 47, 49, 51, 53, 55, 57,  59,  61,  63,  65,  67,  69,  71,  73,  75,  77,  79,  81,  83, 85, 87,
+        89, 91, 93, 95, 97, 99, 101, 103, 105, 107, 109, 111, 113, 115, 117, 119, 121, 123, 125, 127};
+    return _mm512_permutex2var_epi8(shifted(0), _mm512_load_si512(k_high_bytes), shifted(1));
+  } else {
+    const auto quarter = [&](std::size_t v) {
+      return _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_srli_epi32(shifted(v), 24));
+    };
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
+    return _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(low), high, 1);
+  }
+}
+
+/// Classes by context, in registers.
+struct ClassTable {
+  ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
+    alignas(64) std::uint8_t class_of[256];
+    std::uint32_t bound = 0;
+    for (std::uint32_t context = 0; context < 256; ++context) {
+      while (bound < bound_count && bounds[bound] <= context) ++bound;
+      class_of[context] = static_cast<std::uint8_t>(bound);
+    }
+    for (int quarter = 0; quarter < 4; ++quarter) quarters[quarter] = _mm512_load_si512(class_of + 64 * quarter);
+  }
+  __m512i operator()(__m512i contexts) const {
+    const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
+    const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
+    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
+  }
+  __m512i quarters[4];
+};
+
+template <class T, Order order>
+void classify(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+              std::uint8_t* classes) {
+  const ClassTable class_of(bounds, bound_count);
+  const char* const from = static_cast<const char*>(elements);
+  std::uint32_t i = 0;
+  for (; i + k_word <= count; i += k_word) {
+    _mm512_storeu_si512(classes + i, class_of(contexts_of<T, order>(from + i * sizeof(T))));
+  }
+  if (i == count) return;
+  char last[k_word * sizeof(T)] = {};
+  __builtin_memcpy(last, from + i * sizeof(T), (count - i) * sizeof(T));
+  const __m512i none = _mm512_set1_epi8(-1);
+  _mm512_storeu_si512(classes + i,
+                      _mm512_mask_mov_epi8(none, _bzhi_u64(~0ULL, count - i), class_of(contexts_of<T, order>(last))));
+}
+
+template <class T>
+void join_steps(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes, void* steps) {
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    const auto negative = static_cast<T>(0 - (step_symbols[i] & 1));
+    const auto distance = static_cast<T>(distances[i] + 1);
+    const auto value = static_cast<T>((distance ^ negative) - negative);
+    const auto sign = static_cast<T>(0 - (value >> (8 * sizeof(T) - 1)));
+    store<T>(steps, i, static_cast<T>(static_cast<T>(value << 1) ^ sign));
+  }
+}
+
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>};
+                                  merge_steps<T, order>,  classify<T, order>,      join_steps<T>};
 
 }  // namespace
 
-const KernelTable k_kernels_avx512 = {{
-    {k_block<std::uint8_t, Order::plain>, k_block<std::uint8_t, Order::sign_magnitude>},
-    {k_block<std::uint16_t, Order::plain>, k_block<std::uint16_t, Order::sign_magnitude>},
-    {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
-    {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
-}};
+const KernelTable k_kernels_avx512 = {
+    {
+        {k_block<std::uint8_t, Order::plain>, k_block<std::uint8_t, Order::sign_magnitude>},
+        {k_block<std::uint16_t, Order::plain>, k_block<std::uint16_t, Order::sign_magnitude>},
+        {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
+        {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
+    },
+    {rank_changes_avx512, find_ranks_avx512, encode_symbols_avx2, decode_symbols_avx2, split_raw_bits_avx2,
+     join_raw_bits_avx2}};
 
 }  // namespace wdelta

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/coding_scalar.hpp"
 #include "engine/kernels.hpp"
 
 namespace wdelta {
@@ -107,16 +108,54 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 }
 
 template <class T, Order order>
+void classify(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+              std::uint8_t* classes) {
+  // In runs short enough for the first-level cache, and each step a plain loop, which becomes vectors.
+  constexpr std::uint32_t k_contexts = 1024;
+  for (std::uint32_t first = 0; first < count; first += k_contexts) {
+    const std::uint32_t length = count - first < k_contexts ? count - first : k_contexts;
+    std::uint8_t contexts[k_contexts];
+    for (std::uint32_t i = 0; i < length; ++i) {
+      const T element = load<T>(elements, first + i);
+      const T shifted = order == Order::plain ? element : static_cast<T>(element << 1);
+      contexts[i] = static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
+    }
+    std::uint8_t of_run[k_contexts] = {};
+    for (std::uint32_t bound = 0; bound < bound_count; ++bound) {
+      const std::uint8_t from = bounds[bound];
+      for (std::uint32_t i = 0; i < length; ++i)
+        of_run[i] = static_cast<std::uint8_t>(of_run[i] + (contexts[i] >= from));
+    }
+    __builtin_memcpy(classes + first, of_run, length);
+  }
+  for (std::uint32_t i = count; i % 64 != 0; ++i) classes[i] = 0xff;
+}
+
+template <class T>
+void join_steps(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes, void* steps) {
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    const auto negative = static_cast<T>(0 - (step_symbols[i] & 1));
+    const auto distance = static_cast<T>(distances[i] + 1);
+    const auto value = static_cast<T>((distance ^ negative) - negative);
+    const auto sign = static_cast<T>(0 - (value >> (8 * sizeof(T) - 1)));
+    store<T>(steps, i, static_cast<T>(static_cast<T>(value << 1) ^ sign));
+  }
+}
+
+template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>};
+                                  merge_steps<T, order>,  classify<T, order>,      join_steps<T>};
 
 }  // namespace
 
-const KernelTable k_kernels_scalar = {{
-    {k_block<std::uint8_t, Order::plain>, k_block<std::uint8_t, Order::sign_magnitude>},
-    {k_block<std::uint16_t, Order::plain>, k_block<std::uint16_t, Order::sign_magnitude>},
-    {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
-    {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
-}};
+const KernelTable k_kernels_scalar = {
+    {
+        {k_block<std::uint8_t, Order::plain>, k_block<std::uint8_t, Order::sign_magnitude>},
+        {k_block<std::uint16_t, Order::plain>, k_block<std::uint16_t, Order::sign_magnitude>},
+        {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
+        {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
+    },
+    {rank_changes_scalar, find_ranks_scalar, encode_symbols_scalar, decode_symbols_scalar, split_raw_bits_scalar,
+     join_raw_bits_scalar}};
 
 }  // namespace wdelta

@@ -3,10 +3,14 @@
 // stays with four blocks on each side, 1 MiB in all, which the second-level cache holds: that is how the program meets
 // blocks, having just read or hashed them. Bytes counted are those of `next`.
 #include "engine/block.hpp"
+#include "engine/group.hpp"
 
+#include <algorithm>
 #include <benchmark/benchmark.h>
+#include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,25 +25,26 @@ constexpr std::size_t k_block_bytes = std::size_t{2} * k_block_elements;
 constexpr std::size_t k_blocks_in_memory = 512;
 constexpr std::size_t k_blocks_in_cache = 4;
 
-/// Weights as a normal distribution has them, and an optimizer step: most changes to a neighbouring number.
+/// Weights as a normal distribution has them, and an optimizer step of one size for all: what is large against a
+/// number's distance to its neighbours moves it, what is small does so now and then.
 struct Pair {
   explicit Pair(double density) : base(k_blocks_in_memory * k_block_bytes), next(base.size()) {
     std::mt19937_64 random(1);
     std::normal_distribution<float> weights(0, 0.02F);
-    std::bernoulli_distribution changes(density);
-    std::geometric_distribution<unsigned> further(0.85);
     // One block's worth of weights many times over: drawing all of them would take longer than measuring.
     std::vector<std::uint16_t> block(k_block_elements);
     for (std::uint16_t& element : block) {
       const float weight = weights(random);
       std::memcpy(&element, reinterpret_cast<const char*>(&weight) + 2, 2);
     }
+    const double size = step_size(block, density);
+    std::uniform_real_distribution<double> one(0, 1);
     for (std::size_t at = 0; at < base.size(); at += k_block_bytes) {
       std::memcpy(base.data() + at, block.data(), k_block_bytes);
       std::vector<std::uint16_t> moved = block;
       for (std::uint16_t& element : moved) {
-        if (!changes(random)) continue;
-        const unsigned step = 1 + further(random);
+        const double distance = size / spacing(element);
+        const auto step = static_cast<unsigned>(distance + one(random));
         element = static_cast<std::uint16_t>(random() % 2 == 0 ? element + step : element - step);
       }
       std::memcpy(next.data() + at, moved.data(), k_block_bytes);
@@ -48,6 +53,22 @@ struct Pair {
 
   Bytes base;
   Bytes next;
+
+ private:
+  /// From a number to its neighbour.
+  static double spacing(std::uint16_t element) { return std::ldexp(1.0, ((element >> 7) & 0xff) - 127 - 7); }
+  /// The step that changes this share of the elements.
+  static double step_size(const std::vector<std::uint16_t>& block, double density) {
+    double low = 0;
+    double high = 1;
+    for (int round = 0; round < 60; ++round) {
+      const double size = (low + high) / 2;
+      double changed = 0;
+      for (const std::uint16_t element : block) changed += std::min(1.0, size / spacing(element));
+      (changed < density * k_block_elements ? low : high) = size;
+    }
+    return low;
+  }
 };
 
 /// Made once per density; kept only while benchmarks of that density run, which is how they are ordered.
@@ -62,8 +83,9 @@ const Pair& pair_of(std::int64_t per_10000) {
   return *pair;
 }
 
-void count_bytes(benchmark::State& state) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(k_block_bytes));
+void count_bytes(benchmark::State& state, std::size_t blocks = 1) {
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) *
+                          static_cast<std::int64_t>(blocks * k_block_bytes));
 }
 
 std::span<const std::uint8_t> block_of(const Bytes& bytes, std::size_t block) {
@@ -85,40 +107,68 @@ void find_changes(benchmark::State& state, const Engine& engine) {
   count_bytes(state);
 }
 
+constexpr std::size_t k_blocks_in_group = 32;
+
+// Groups as diff makes them, of blocks that come around again; choosing classes and making tables included.
 void encode(benchmark::State& state, const Engine& engine) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
-  BlockEncoder encoder(engine);
-  Bytes coded;
+  GroupEncoder encoder(engine);
+  CodedGroup coded;
   std::size_t block = 0;
   double changes = 0;
   double bits = 0;
   for (auto _ : state) {
-    coded.clear();
-    changes += encoder.encode(block_of(pair.base, block), block_of(pair.next, block), k_bf16, coded).changes;
-    bits += 8 * static_cast<double>(coded.size());
-    block = (block + 1) % blocks;
+    encoder.begin(k_bf16, {}, k_blocks_in_group * k_block_elements);
+    for (std::size_t i = 0; i < k_blocks_in_group; ++i) {
+      encoder.add(block_of(pair.base, block), block_of(pair.next, block));
+      block = (block + 1) % blocks;
+    }
+    encoder.finish(coded);
+    for (const CodedGroup::Block& of_group : coded.blocks) changes += of_group.summary.changes;
+    bits += 8 * static_cast<double>(coded.bytes.size() + coded.parameters.size());
   }
-  count_bytes(state);
+  count_bytes(state, k_blocks_in_group);
   state.counters["bits_per_change"] = bits / changes;
 }
 
-// Blocks are applied to whatever the round before left: the work does not depend on the elements.
+// There and back again: a block can only be decoded over its base.
 void decode(benchmark::State& state, const Engine& engine) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
-  std::vector<Bytes> coded(blocks);
-  BlockEncoder encoder(engine);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    encoder.encode(block_of(pair.base, block), block_of(pair.next, block), k_bf16, coded[block]);
-  }
+  struct Way {
+    CodedGroup group;
+    std::optional<GroupTables> tables;
+    std::vector<std::span<const std::uint8_t>> blocks;
+  };
+  Way there;
+  Way back;
+  GroupEncoder encoder(engine, BlockChoice::classed);
+  const auto code = [&](const Bytes& base, const Bytes& next, Way& way) {
+    encoder.begin(k_bf16, {}, blocks * k_block_elements);
+    for (std::size_t i = 0; i < blocks; ++i) encoder.add(block_of(base, i), block_of(next, i));
+    encoder.finish(way.group);
+    way.tables.emplace(way.group.parameters, GroupShape{k_bf16, blocks, blocks * k_block_elements, {}});
+    std::size_t at = 0;
+    for (const CodedGroup::Block& block : way.group.blocks) {
+      way.blocks.push_back(std::span(way.group.bytes).subspan(at, block.size_bytes));
+      at += block.size_bytes;
+    }
+  };
+  code(pair.base, pair.next, there);
+  code(pair.next, pair.base, back);
   Bytes elements = pair.base;
   BlockDecoder decoder(engine);
   std::size_t block = 0;
+  const Way* way = &there;
   for (auto _ : state) {
-    decoder.apply(coded[block], k_bf16, std::span(elements).subspan(block * k_block_bytes, k_block_bytes));
+    decoder.apply(way->blocks[block], k_bf16, std::span(elements).subspan(block * k_block_bytes, k_block_bytes),
+                  &*way->tables, block);
     benchmark::ClobberMemory();
-    block = (block + 1) % blocks;
+    if (++block == blocks) {
+      block = 0;
+      way = way == &there ? &back : &there;
+    }
   }
   count_bytes(state);
 }

@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+from agree_classed import Classed
 from agree_directories import Directories
 from agree_repository import Repositories
 from agreement import SEED, Agreement
@@ -192,7 +193,7 @@ class FromTheBinary(Agreement):
     def test_pairs_of_all_dtypes(self):
         for density in (0.0, 0.03, 0.4, 1.0):
             base, result = checkpoint_pair(self.rng, density, ("BF16", "U8") if density == 0.03 else ())
-            for encoding in (None, "sparse", "dense", "whole"):
+            for encoding in (None, "classed", "sparse", "dense", "whole"):
                 with self.subTest(density=density, encoding=encoding):
                     self.decoded_from_the_binary(base, result, *(["--encoding", encoding] if encoding else []))
 

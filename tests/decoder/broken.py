@@ -80,7 +80,7 @@ def broken_blocks():
     made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
     still = b"\x13" + bytes(20)
     for what, reason, index in (
-            ("another encoding", "encoding", b"\2\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
+            ("another encoding", "encoding", b"\3\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
             ("two blocks", "2 blocks", b"\1\2\x15\0"), ("a block too long", "longer", b"\1\1\x16"),
             ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),
             ("an empty index", "cut", b""), ("bytes behind the index", "behind the index", b"\1\1\x15\0")):

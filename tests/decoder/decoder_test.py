@@ -14,10 +14,16 @@ sys.dont_write_bytecode = True
 
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_blocks, broken_metadata, broken_opaque, harmless, one
+from broken_groups import broken_groups, right
+from classed import CLASSED
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
+from group import Shape
+from groupings import DTYPES, groupings
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
+from make_group import make_group
 from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
+from read_group import read_group
 from refusal import Refused
 from wdelta_decode import decode
 
@@ -127,6 +133,27 @@ class RoundTrips(unittest.TestCase):
         new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
         self.check(one("BF16", old), one("BF16", bytes(new)), framed=True,
                    mode_of=lambda name, block: MODES[block % 3])
+
+    def test_classed_blocks_of_every_sort(self):
+        for dtype in DTYPES:
+            for shape, density in (([640], 0.1), ([40, 16], 0.3), ([2, 8, 40], 0.6), ([640], 1.0)):
+                old = random_tensor(self.rng, dtype, shape)
+                new = perturbed(self.rng, old, dtype, density)
+                sides = [write_safetensors([("w", dtype, shape, side)]) for side in (old, new)]
+                for number, grouping in enumerate(groupings(self.rng)):
+                    with self.subTest(dtype=dtype, density=density, grouping=number):
+                        self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_groups_of_several_blocks(self):
+        count = 3 * BLOCK_ELEMENTS + 77
+        old = self.rng.randbytes(2 * count)
+        new = bytearray(old)
+        for at in range(2, len(new), 998):
+            new[at] ^= 3
+        new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
+        for grouping in groupings(self.rng):
+            self.check(one("BF16", old), one("BF16", bytes(new)), grouping=grouping,
+                       mode_of=lambda name, block: (CLASSED, SPARSE, SPARSE, CLASSED)[block])
 
     def test_sources_in_other_files_and_afresh(self):
         rows = [random_tensor(self.rng, "F32", [40]) for _ in range(3)]
@@ -245,10 +272,29 @@ class Refusals(unittest.TestCase):
                 except Refused:
                     pass
 
+    def test_every_flipped_bit_of_a_group_is_refused_or_decodes(self):
+        for number, grouping in enumerate(groupings(self.rng)):
+            old = random_tensor(self.rng, "BF16", [9, 8])
+            new = perturbed(self.rng, old, "BF16", 0.2)
+            parameters, (block,) = make_group([(old, new, None)], 0, 8, 2, True, grouping)
+            for bit in range(8 * len(parameters + block)):
+                flipped = bytearray(parameters + block)
+                flipped[bit // 8] ^= 1 << bit % 8
+                parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
+                with self.subTest(grouping=number, bit=bit):
+                    try:
+                        [read] = read_group(parts, [coded], Shape(2, 8, 0, [72]), "group")
+                        self.assertEqual(len(read.applied(old, True)[0]), len(old))
+                    except Refused:
+                        pass
+
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
-        for what, reason, base, delta in broken_blocks() + broken_metadata(self.base, self.result) + broken_opaque():
+        for base, delta, made in right():
+            self.assertEqual(Delta(delta).apply([base]).content, made)
+        broken = broken_blocks() + broken_metadata(self.base, self.result) + broken_opaque() + broken_groups()
+        for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])
 

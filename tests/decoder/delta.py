@@ -6,14 +6,16 @@ from collections import namedtuple
 
 import zstd
 from blake3 import blake3
-from blocks import Block, read_varint
+from blocks import read_varint
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
+from group import Shape, row_length
 from opaque import opaque_header, resized
+from read_group import read_group
 from refusal import is_count, require, strict_json
 from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
-ENCODING = 1
+PLAIN, GROUPED = 1, 2  # encodings
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -174,19 +176,35 @@ class Delta:
         """The blocks of one tensor, None for one without changes, and where its part of the index ends."""
         what = f"{self.what}: {tensor.name}"
         require(at < len(self.index), f"{what}: the index is cut")
-        require(self.index[at] == ENCODING, f"{what}: unknown encoding {self.index[at]}")
+        encoding = self.index[at]
+        require(encoding in (PLAIN, GROUPED), f"{what}: unknown encoding {encoding}")
         number, at = read_varint(self.index, at + 1, what)
         width = width_of(tensor.dtype)
         elements = (tensor.end - tensor.begin) // width
         require(number == -(-elements // BLOCK_ELEMENTS), f"{what}: {number} blocks for {elements} elements")
+        counts = [min(BLOCK_ELEMENTS, elements - block * BLOCK_ELEMENTS) for block in range(number)]
         blocks, begin = [], 0
-        for block in range(number):
-            length, at = read_varint(self.index, at, what)
+
+        def taken(length):
+            nonlocal begin
             require(length <= len(entry) - begin, f"{what}: blocks are longer than the entry")
-            count = min(BLOCK_ELEMENTS, elements - block * BLOCK_ELEMENTS)
-            coded = entry[begin:begin + length]
-            blocks.append(Block(coded, count, width, f"{what}: block {block}") if length else None)
             begin += length
+            return entry[begin - length:begin]
+
+        while len(blocks) < number:
+            first, size, parameter_length = len(blocks), number, 0
+            if encoding == GROUPED:
+                size, at = read_varint(self.index, at, what)
+                require(1 <= size <= number - first, f"{what}: a group of {size} blocks")
+                parameter_length, at = read_varint(self.index, at, what)
+            lengths = []
+            for _ in range(size):
+                length, at = read_varint(self.index, at, what)
+                lengths.append(length)
+            parameters = taken(parameter_length)
+            coded = [taken(length) for length in lengths]
+            shape = Shape(width, row_length(tensor.shape), first, counts[first:first + size])
+            blocks += read_group(parameters, coded, shape, what)
         require(begin == len(entry), f"{what}: blocks are shorter than the entry")
         return blocks, at
 

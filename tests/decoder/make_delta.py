@@ -4,7 +4,10 @@
 import json
 
 from blake3 import blake3
+from classed import CLASSED
 from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
+from group import row_length
+from make_group import make_group
 from opaque import opaque_header, resized
 
 SPARSE, DENSE, WHOLE = 1, 2, 3
@@ -98,11 +101,12 @@ def seal(beginning, digest=_ZEROS):
 
 
 def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path="model.safetensors",
-               with_header=False, mode_of=None, extra=None, opaque=None):
+               with_header=False, mode_of=None, extra=None, opaque=None, grouping=None):
     """A delta that makes result from base_files, a list of paths and contents.
 
     sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
     mode_of: a mode for each tensor and block, called with the name and the number of the block.
+    grouping: a Grouping; blocks lie in such groups, which have parameters where the mode of a block is classed.
     with_header: store the header even where it is the base's. extra: more metadata.
     opaque: the dtype that base and result, which are no safetensors files, are taken for.
     """
@@ -131,14 +135,25 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         changed += sum(base[i:i + width] != new[i:i + width] for i in range(0, len(new), width))
         if base == new and number is not None:
             continue
-        step = BLOCK_ELEMENTS * width
+        step, blocks = BLOCK_ELEMENTS * width, []
         for block, at in enumerate(range(0, len(new), step)):
             old_part, new_part = base[at:at + step], new[at:at + step]
             chosen = mode_of(name, block) if mode_of else mode
-            coded.append(encode_block(chosen, old_part, new_part, width, floating, framed)
-                         if old_part != new_part else b"")
-        entries.append((name, b"".join(coded)))
-        index += b"\1" + varint(len(coded)) + b"".join(varint(len(part)) for part in coded)
+            if chosen == CLASSED and (width == 8 or not grouping):
+                chosen = SPARSE
+            coded = None
+            if old_part == new_part:
+                coded = b""
+            elif chosen != CLASSED:
+                coded = encode_block(chosen, old_part, new_part, width, floating, framed)
+            blocks.append((old_part, new_part, coded))
+        if grouping:
+            part, entry = _grouped(blocks, row_length(shape), width, floating, grouping)
+        else:
+            lengths = b"".join(varint(len(coded)) for _, _, coded in blocks)
+            part, entry = b"\1" + varint(len(blocks)) + lengths, b"".join(coded for _, _, coded in blocks)
+        entries.append((name, entry))
+        index += part
     metadata = {"format": "wdelta-delta", "version": "1",
                 "base": json.dumps(described),
                 "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
@@ -153,6 +168,19 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         metadata["header"] = _free_name("header", taken)
         entries.append((metadata["header"], raw_frame(beginning)))
     return container(entries, {**metadata, **(extra or {})})
+
+
+def _grouped(blocks, row, width, floating, grouping):
+    """The part of the index and the entry of a tensor whose blocks lie in groups."""
+    index, entry = b"\2" + varint(len(blocks)), b""
+    for first in range(0, len(blocks), grouping.blocks):
+        group = blocks[first:first + grouping.blocks]
+        parameters, made = b"", [coded for _, _, coded in group]
+        if None in made:
+            parameters, made = make_group(group, first * BLOCK_ELEMENTS, row, width, floating, grouping)
+        index += varint(len(group)) + varint(len(parameters)) + b"".join(varint(len(coded)) for coded in made)
+        entry += parameters + b"".join(made)
+    return index, entry
 
 
 def _free_name(name, taken):

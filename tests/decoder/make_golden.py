@@ -21,8 +21,8 @@ sys.dont_write_bytecode = True
 from blake3 import blake3
 from delta import Delta
 from directory import base_contents
-from elements import BITS
-from random_checkpoint import perturbed, random_tensor, write_safetensors
+from elements import BITS, stepped, width_of
+from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
 from repository import Repository
 
 
@@ -96,8 +96,63 @@ def opaque_alone(rng):
     return None, b"".join(rows), None
 
 
-CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged, opaque_shorter_base,
-         opaque_alone)
+def _weight(rng, dtype):
+    """The bits of an element as weights are: exponents next to each other, each half as frequent as the one above."""
+    bits = 8 * width_of(dtype)
+    exponent = 118 - min(int(rng.expovariate(0.7)), 30)
+    below = bits - 9
+    return rng.getrandbits(1) << (bits - 1) | exponent << below | rng.getrandbits(below)
+
+
+def _trained(rng, dtype, count, turned):
+    """Weights before and after a step: the smaller the more likely to change; turned says which way an element goes."""
+    old = [_weight(rng, dtype) for _ in range(count)]
+    new = []
+    for element, before in enumerate(old):
+        exponent = before >> (8 * width_of(dtype) - 9) & 255
+        step = 0
+        if rng.random() < min(0.9, 0.06 * 2 ** (118 - exponent)):
+            step = 2 - (turned(element) ^ (rng.random() < 0.1)) + 2 * min(int(rng.expovariate(1)), 40)
+        new.append(stepped(before, step, 8 * width_of(dtype), True))
+    return [bytes_of(side, width_of(dtype)) for side in (old, new)]
+
+
+def classed(rng):
+    tensors = [(dtype, [5000], *_trained(rng, dtype, 5000, lambda element: rng.getrandbits(1)))
+               for dtype in ("BF16", "F16", "F32")]
+    for dtype in ("I8", "F8_E4M3", "U16"):
+        old = random_tensor(rng, dtype, [5000])
+        tensors.append((dtype, [5000], old, perturbed(rng, old, dtype, 0.2)))
+    return (*(write_safetensors([(dtype, dtype, shape, sides[side]) for dtype, shape, *sides in tensors])
+              for side in (0, 1)), ["--encoding", "classed"])
+
+
+def classed_matrices(rng):
+    tensors = []
+    for name, dtype, rows, columns in (("columns", "BF16", 120, 50), ("both", "F32", 90, 60)):
+        ways = [rng.getrandbits(1) for _ in range(columns + rows)]
+        if name == "columns":
+            ways[columns:] = [0] * rows
+        # Called before the next round, which gives it other ways.
+        pair = _trained(rng, dtype, rows * columns,
+                        lambda element: ways[element % columns] ^ ways[columns + element // columns])
+        tensors.append((name, dtype, [rows, columns], *pair))
+    return (*(write_safetensors([(*about, sides[side]) for *about, first, second in tensors
+                                 for sides in ((first, second),)]) for side in (0, 1)), [])
+
+
+def classed_blocks(rng):
+    """Three blocks, the one in the middle unchanged."""
+    old = bytes(rng.choice((0, 1, 2, 3, 130)) for _ in range(2 * 65536 + 4000))
+    new = bytearray(old)
+    for place in rng.sample(range(len(old)), 3000):
+        if place // 65536 != 1:
+            new[place] = (old[place] + rng.choice((1, 1, 1, 255, 2, 7))) % 256
+    return (*(write_safetensors([("w", "U8", [len(old)], bytes(side))]) for side in (old, new)), [])
+
+
+CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
+         opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks)
 
 
 def _diff(binary, folder, base, result, options):

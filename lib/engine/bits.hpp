@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of so many bits, lowest bit first, into bytes and out again.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+class BitWriter {
+ public:
+  explicit BitWriter(std::vector<std::uint8_t>& bytes) : bytes_(&bytes) {}
+
+  /// The `count` (at most 32) low bits of `value`, whose other bits are 0.
+  void write(std::uint32_t value, std::uint32_t count) {
+    pending_ |= std::uint64_t{value} << pending_bits_;
+    pending_bits_ += count;
+    for (; pending_bits_ >= 8; pending_bits_ -= 8, pending_ >>= 8)
+      bytes_->push_back(static_cast<std::uint8_t>(pending_));
+  }
+  /// Exponential Golomb code of order `order`: value + 2^order in binary, behind as many zeros as it has bits more than
+  /// order + 1. `value` is less than 2^31 - 2^order.
+  void write_exp_golomb(std::uint32_t value, std::uint32_t order) {
+    const std::uint32_t shifted = value + (1U << order);
+    const auto extra = static_cast<std::uint32_t>(std::bit_width(shifted)) - order - 1;
+    write(0, extra);
+    write(1, 1);
+    write(shifted - (1U << (order + extra)), order + extra);
+  }
+  /// Fills the last byte up with zeros.
+  void finish() {
+    if (pending_bits_ > 0) write(0, 8 - pending_bits_);
+  }
+
+ private:
+  std::vector<std::uint8_t>* bytes_;
+  std::uint64_t pending_ = 0;
+  std::uint32_t pending_bits_ = 0;
+};
+
+/// Never reads outside its bytes: past their end come zeros, and is_overrun() says so.
+class BitReader {
+ public:
+  explicit BitReader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+
+  /// `count` is at most 32.
+  std::uint32_t read(std::uint32_t count) {
+    while (pending_bits_ < count) {
+      const std::uint64_t byte = at_ < bytes_.size() ? bytes_[at_] : 0;
+      ++at_;
+      pending_ |= byte << pending_bits_;
+      pending_bits_ += 8;
+    }
+    const auto value = static_cast<std::uint32_t>(pending_ & ((std::uint64_t{1} << count) - 1));
+    pending_ >>= count;
+    pending_bits_ -= count;
+    return value;
+  }
+  /// At least 2^31 where the bits are no such code.
+  std::uint32_t read_exp_golomb(std::uint32_t order) {
+    std::uint32_t extra = 0;
+    while (read(1) == 0) {
+      if (++extra + order > 30) return ~std::uint32_t{0};
+    }
+    return read(order + extra) + (1U << (order + extra)) - (1U << order);
+  }
+
+  bool is_overrun() const { return at_ > bytes_.size(); }
+  /// Of the bytes that were begun no bit is left but zeros.
+  bool is_padded() const { return pending_ == 0; }
+  /// All bytes are read, and what is left of the last is zero.
+  bool is_at_end() const { return at_ == bytes_.size() && is_padded(); }
+  std::size_t bytes_read() const { return at_; }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+  std::size_t at_ = 0;
+  std::uint64_t pending_ = 0;
+  std::uint32_t pending_bits_ = 0;
+};
+
+}  // namespace wdelta

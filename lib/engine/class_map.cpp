@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/class_map.hpp"
+
+#include "engine/symbol_table.hpp"
+
+#include <cstring>
+#include <limits>
+
+namespace wdelta {
+namespace {
+
+// About how many bits one more class takes in the tables, and in the counts of each block.
+constexpr std::uint64_t k_class_bits = 72;
+constexpr std::uint64_t k_class_bits_per_block = 6;
+// Of this many elements one piece of 64 is counted.
+constexpr std::size_t k_piece_elements = 64;
+constexpr std::size_t k_every_elements = 256;
+// Neighbouring contexts are taken as one until no more than this many are left.
+constexpr std::size_t k_most_runs = 32;
+
+template <class T>
+T load(const void* array, std::size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// n log2 n.
+std::uint64_t weight(std::uint64_t n) { return n * log2_fixed(n); }
+
+template <class Visit>
+void with_width(std::uint8_t width_bytes, Visit visit) {
+  if (width_bytes == 1) return visit(std::uint8_t{});
+  if (width_bytes == 2) return visit(std::uint16_t{});
+  visit(std::uint32_t{});
+}
+
+}  // namespace
+
+ClassChooser::ContextCounts& ClassChooser::ContextCounts::operator+=(const ContextCounts& other) {
+  elements += other.elements;
+  for (std::size_t i = 0; i < k_distances; ++i) changes[i] += other.changes[i];
+  return *this;
+}
+
+// The entropy of which elements change, and of how far.
+std::uint64_t ClassChooser::ContextCounts::cost_as_one_class() const {
+  std::uint64_t changed = 0;
+  std::uint64_t distances = 0;
+  for (const std::uint64_t count : changes) {
+    changed += count;
+    distances += weight(count);
+  }
+  if (changed == 0) return 0;
+  // Elements are only sampled, and may seem fewer than their changes.
+  const std::uint64_t all = std::max(elements, changed);
+  return weight(all) - weight(all - changed) - distances;
+}
+
+void ClassChooser::clear() {
+  contexts_.fill({});
+  element_count_ = 0;
+  change_count_ = 0;
+}
+
+void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, std::span<const std::uint16_t> positions,
+                         const void* steps) {
+  with_width(type.width_bytes, [&]<class T>(T) {
+    const std::size_t element_count = base.size() / sizeof(T);
+    for (std::size_t first = 0; first < element_count; first += k_every_elements) {
+      const std::size_t last = std::min(first + k_piece_elements, element_count);
+      // The piece stands for all up to the next.
+      const std::size_t stands_for = std::min(first + k_every_elements, element_count) - first;
+      const std::uint64_t each = std::max<std::size_t>(1, stands_for / (last - first));
+      for (std::size_t i = first; i < last; ++i)
+        contexts_[context_of(load<T>(base.data(), i), type.kind)].elements += each;
+    }
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      ContextCounts& context = contexts_[context_of(load<T>(base.data(), positions[i]), type.kind)];
+      const T step = load<T>(steps, i);
+      ++context.changes[step < 3 ? step - 1U : step < 5 ? 2 : 3];
+    }
+    element_count_ += element_count;
+    change_count_ += positions.size();
+  });
+}
+
+// Contexts that hardly occur join their neighbours.
+std::vector<ClassChooser::Run> ClassChooser::runs() const {
+  std::vector<Run> runs;
+  std::uint64_t least = 0;
+  do {
+    runs.clear();
+    for (std::size_t context = 0; context < contexts_.size(); ++context) {
+      const ContextCounts& counts = contexts_[context];
+      if (counts.elements == 0 && counts.cost_as_one_class() == 0) continue;
+      if (!runs.empty() && runs.back().counts.elements < least) {
+        runs.back().counts += counts;
+      } else {
+        runs.push_back({static_cast<std::uint8_t>(context), counts});
+      }
+    }
+    least = least * 2 + 64;
+  } while (runs.size() > k_most_runs);
+  return runs;
+}
+
+ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded_elements) const {
+  const std::vector<Run> runs = this->runs();
+  // What a class costs is paid once for all elements that are coded with it, not only for those counted here.
+  const std::uint64_t paying_elements = std::max(element_count_, coded_elements);
+  const std::uint64_t class_bits = k_class_bits + k_class_bits_per_block * (paying_elements / k_block_elements + 1);
+  const std::uint64_t class_cost = (class_bits << 16) * element_count_ / paying_elements;
+
+  // cheapest[k][j]: the first j runs in k classes; cut[k][j]: where the last of them begins.
+  const std::size_t n = runs.size();
+  constexpr std::uint64_t k_never = std::numeric_limits<std::uint64_t>::max() / 2;
+  std::array<std::array<std::uint64_t, k_most_runs + 1>, k_most_classes + 1> cheapest;
+  std::array<std::array<std::size_t, k_most_runs + 1>, k_most_classes + 1> cut{};
+  for (auto& of_classes : cheapest) of_classes.fill(k_never);
+  cheapest[0][0] = 0;
+  for (std::size_t first = 0; first < n; ++first) {
+    ContextCounts together;
+    for (std::size_t last = first; last < n; ++last) {
+      together += runs[last].counts;
+      const std::uint64_t cost = together.cost_as_one_class() + class_cost;
+      for (std::size_t k = 1; k <= most_classes; ++k) {
+        if (cheapest[k - 1][first] + cost < cheapest[k][last + 1]) {
+          cheapest[k][last + 1] = cheapest[k - 1][first] + cost;
+          cut[k][last + 1] = first;
+        }
+      }
+    }
+  }
+  std::size_t classes = 1;
+  for (std::size_t k = 2; k <= most_classes; ++k) {
+    if (cheapest[k][n] < cheapest[classes][n]) classes = k;
+  }
+  ClassBounds bounds;
+  for (std::size_t at = n; classes > 1; --classes) {
+    at = cut[classes][at];
+    bounds.insert(bounds.begin(), runs[at].first);
+  }
+  return bounds;
+}
+
+}  // namespace wdelta

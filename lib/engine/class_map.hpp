@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What both sides know of an element before it changes: its context (wdelta-delta.5, "Classed blocks"). Elements are
+// put into classes by it, since whether one changes, and how far, depends on it more than on anything else.
+#pragma once
+
+#include "engine/element.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+inline constexpr std::uint32_t k_most_classes = 16;
+
+/// The eight bits below the sign of a floating element (of 8-bit ones seven, and a 0), the eight highest of an integer.
+/// For bf16 and f32 that is the exponent.
+template <class T>
+constexpr std::uint8_t context_of(T element, ElementKind kind) {
+  const T shifted = kind == ElementKind::floating ? static_cast<T>(element << 1) : element;
+  return static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
+}
+
+/// Class k is the contexts from bounds[k-1], or 0, up to but not including bounds[k].
+using ClassBounds = std::vector<std::uint8_t>;
+
+inline std::uint8_t class_of(std::uint8_t context, const ClassBounds& bounds) {
+  return static_cast<std::uint8_t>(std::ranges::upper_bound(bounds, context) - bounds.begin());
+}
+
+/// Contexts of elements and of changes, counted over some blocks, and the bounds that fit them.
+class ClassChooser {
+ public:
+  void clear();
+  /// Counts a part of the elements of a block (at most 4 bytes wide) and all its changes. Steps as
+  /// BlockKernels::find_changes() writes them.
+  void count(std::span<const std::uint8_t> base, ElementType type, std::span<const std::uint16_t> positions,
+             const void* steps);
+  std::uint64_t change_count() const { return change_count_; }
+
+  /// The bounds that make the changes cheapest to code with at most `most_classes`. `coded_elements`: how many elements
+  /// will be coded with them, which pay for the tables of each class together.
+  ClassBounds choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
+
+ private:
+  // Steps of one up, one down, two either way, more.
+  static constexpr std::size_t k_distances = 4;
+  struct ContextCounts {
+    std::uint64_t elements = 0;
+    std::array<std::uint64_t, k_distances> changes{};
+
+    ContextCounts& operator+=(const ContextCounts& other);
+    std::uint64_t cost_as_one_class() const;
+  };
+  struct Run {
+    std::uint8_t first;
+    ContextCounts counts;
+  };
+  std::vector<Run> runs() const;
+
+  std::array<ContextCounts, 256> contexts_;
+  std::uint64_t element_count_ = 0;
+  std::uint64_t change_count_ = 0;
+};
+
+}  // namespace wdelta

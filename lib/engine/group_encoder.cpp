@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bits.hpp"
+#include "engine/group.hpp"
+#include "engine/sparse.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace wdelta {
+namespace {
+
+constexpr std::uint32_t k_classes_by_default = 12;
+// Up to this many changes in a group its parameters may cost more than they save: both ways are tried.
+constexpr std::size_t k_few_changes = 512;
+// Classes are chosen once this many changes have been seen. Blocks before are held back.
+constexpr std::uint64_t k_telling_changes = 1024;
+// Where a class's step symbols begin among its entries; gaps come first.
+constexpr std::uint32_t k_step_entries = k_gap_buckets;
+constexpr std::uint32_t k_class_entries = 256;
+
+struct ClassCountsOfGroup {
+  std::array<std::uint32_t, k_gap_buckets> gaps{};
+  std::array<std::uint32_t, k_magnitude_buckets> magnitudes{};
+  std::uint64_t gap_sum = 0;
+  std::uint32_t changes = 0;
+  std::uint32_t negatives = 0;
+
+  void add(std::span<const std::uint8_t> gap_symbols, std::span<const std::uint8_t> step_symbols,
+           const std::uint16_t* gap_numbers);
+};
+
+void ClassCountsOfGroup::add(std::span<const std::uint8_t> gap_symbols, std::span<const std::uint8_t> step_symbols,
+                             const std::uint16_t* gap_numbers) {
+  changes += static_cast<std::uint32_t>(gap_symbols.size());
+  // Two tables in turn: most changes have the same symbol as the one before, and adding to what was just written waits
+  // for it.
+  std::array<std::array<std::uint32_t, k_gap_buckets>, 2> of_gaps{};
+  std::array<std::array<std::uint32_t, k_magnitude_buckets>, 2> of_magnitudes{};
+  for (std::size_t i = 0; i < gap_symbols.size(); ++i) {
+    ++of_gaps[i % 2][gap_symbols[i]];
+    ++of_magnitudes[i % 2][step_symbols[i] / 2];
+    gap_sum += gap_numbers[i];
+  }
+  for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i] += of_gaps[0][i] + of_gaps[1][i];
+  for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] += of_magnitudes[0][i] + of_magnitudes[1][i];
+}
+
+/// One block between the pass that finds its changes and the one that codes them.
+struct GatheredBlock {
+  std::size_t first_change = 0;
+  std::size_t raw_begin = 0;  ///< in bytes
+  std::size_t raw_end = 0;
+  ClassCounts counts{};
+  BlockSummary summary;
+  // The block as it is coded alone, where that may be smaller.
+  BlockMode alone_mode = BlockMode::same;
+  std::size_t alone_begin = 0;
+  std::size_t alone_end = 0;
+};
+
+/// A block that waits for its classes.
+struct HeldBlock {
+  std::size_t index;
+  std::vector<std::uint8_t> base;
+  std::vector<std::uint16_t> positions;
+  std::vector<std::uint8_t> steps;
+};
+
+/// How many buckets up to the last that is used.
+template <std::size_t size>
+std::uint32_t used_buckets(const std::array<std::uint32_t, size>& counts) {
+  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::uint32_t count) { return count != 0; });
+  return static_cast<std::uint32_t>(counts.rend() - last);
+}
+
+std::vector<std::uint8_t> weight_codes(std::span<const std::uint32_t> counts) {
+  const std::uint32_t largest = *std::ranges::max_element(counts);
+  std::vector<std::uint8_t> codes;
+  for (const std::uint32_t count : counts) codes.push_back(weight_code(count, largest));
+  return codes;
+}
+
+ClassCoding fitted(const ClassCountsOfGroup& counts, bool is_masked) {
+  ClassCoding coding;
+  if (counts.changes == 0) return coding;
+  coding.gap_buckets = used_buckets(counts.gaps);
+  const std::span<const std::uint32_t> gaps = std::span(counts.gaps).first(coding.gap_buckets);
+  coding.gap_weights = weight_codes(gaps);
+  const std::uint64_t weights_cost = cost_of(gaps, coding.gap_frequencies()) + (std::uint64_t{6} << 16) * gaps.size();
+  coding.gap_probability =
+      probability_code(static_cast<double>(counts.changes) / static_cast<double>(counts.changes + counts.gap_sum));
+  if (cost_of(gaps, coding.gap_frequencies()) + (std::uint64_t{8} << 16) <= weights_cost) {
+    coding.gap_weights.clear();
+  } else {
+    coding.gap_probability.reset();
+  }
+  coding.magnitude_weights = weight_codes(std::span(counts.magnitudes).first(used_buckets(counts.magnitudes)));
+  if (is_masked) {
+    const std::uint64_t rounded = (std::uint64_t{counts.negatives} * 256 + counts.changes / 2) / counts.changes;
+    coding.sign = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(rounded, 1, 255));
+  }
+  return coding;
+}
+
+}  // namespace
+
+void CodedGroup::clear() {
+  parameters.clear();
+  bytes.clear();
+  blocks.clear();
+}
+
+struct GroupEncoder::Scratch {
+  template <class T>
+  static std::unique_ptr<T[]> room(std::size_t count) {
+    return std::make_unique_for_overwrite<T[]>(count);
+  }
+  // Of one block.
+  std::unique_ptr<std::uint16_t[]> positions = room<std::uint16_t>(k_block_elements + 64);
+  std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
+  std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements + 64);
+  std::unique_ptr<std::uint8_t[]> classes = room<std::uint8_t>(k_block_elements + 64);
+  std::unique_ptr<std::uint16_t[]> gaps = room<std::uint16_t>(k_block_elements);
+  std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
+  std::unique_ptr<std::uint16_t[]> ordered_positions = room<std::uint16_t>(k_block_elements);
+  std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements);
+  std::array<std::uint64_t, k_block_elements / 64> flips{};
+  // Of the group.
+  ElementType type;
+  MatrixPlace place;
+  std::uint64_t element_count = 0;
+  bool is_classed = false;  // else its blocks are only coded alone
+  bool with_signs = false;
+  ClassChooser chooser;
+  std::optional<ClassBounds> bounds;
+  std::vector<HeldBlock> held;
+  std::vector<GatheredBlock> blocks;
+  std::vector<std::uint8_t> gap_symbols;
+  std::vector<std::uint8_t> step_symbols;
+  std::vector<SignedChange> signs;
+  std::vector<std::uint8_t> raw;
+  std::vector<std::uint8_t> alone;
+  std::size_t change_count = 0;
+  std::array<ClassCountsOfGroup, k_most_classes> counts;
+  std::vector<EncodeEntry> entries;
+
+  void clear();
+  void choose_classes(const Engine& engine);
+  void gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
+              std::span<const std::uint16_t> at, const void* typed_steps);
+  void order_by_class(const GatheredBlock& block, std::span<const std::uint16_t> at, const void* typed_steps);
+  void append_symbols(const Engine& engine, std::size_t index);
+  void flip_signs(const SignMask& mask);
+  GroupParameters fit_parameters();
+  void append_block(const Engine& engine, const GatheredBlock& block, std::vector<std::uint8_t>& coded);
+};
+
+void GroupEncoder::Scratch::clear() {
+  chooser.clear();
+  bounds.reset();
+  held.clear();
+  blocks.clear();
+  gap_symbols.clear();
+  step_symbols.clear();
+  signs.clear();
+  raw.clear();
+  alone.clear();
+  change_count = 0;
+  counts.fill({});
+}
+
+void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
+  bounds = chooser.choose(k_classes_by_default, element_count);
+  for (const HeldBlock& block : held) gather(engine, block.index, block.base, block.positions, block.steps.data());
+  held.clear();
+}
+
+// Takes the changes of one block apart into symbols and raw bits, class by class.
+void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
+                                   std::span<const std::uint16_t> at, const void* typed_steps) {
+  const auto count = static_cast<std::uint32_t>(base.size() / type.width_bytes);
+  const auto changes = static_cast<std::uint32_t>(at.size());
+  const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
+  GatheredBlock& block = blocks[index];
+  engine.block(type).classify(base.data(), count, bounds->data(), class_count - 1, classes.get());
+  engine.kernels->coding.rank_changes(classes.get(), count, class_count, at.data(), changes, ranks.get());
+  for (const std::uint16_t position : at) ++block.counts[classes[position]];
+  order_by_class(block, at, typed_steps);
+  append_symbols(engine, index);
+}
+
+void GroupEncoder::Scratch::order_by_class(const GatheredBlock& block, std::span<const std::uint16_t> at,
+                                           const void* typed_steps) {
+  std::array<std::uint32_t, k_most_classes> next_place{};
+  std::array<std::uint32_t, k_most_classes> next_rank{};
+  for (std::uint32_t k = 1; k < k_most_classes; ++k) next_place[k] = next_place[k - 1] + block.counts[k - 1];
+  const auto order = [&]<class T>(const T* typed) {
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      const std::uint8_t k = classes[at[i]];
+      const std::uint32_t to = next_place[k]++;
+      gaps[to] = static_cast<std::uint16_t>(ranks[i] - next_rank[k]);
+      next_rank[k] = ranks[i] + 1U;
+      ordered_steps[to] = typed[i];
+      ordered_positions[to] = at[i];
+    }
+  };
+  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(typed_steps));
+  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(typed_steps));
+  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(typed_steps));
+}
+
+void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t index) {
+  GatheredBlock& block = blocks[index];
+  const std::uint32_t changes = block.summary.changes;
+  block.first_change = gap_symbols.size();
+  block.raw_begin = raw.size();
+  gap_symbols.resize(block.first_change + changes);
+  step_symbols.resize(block.first_change + changes);
+  raw.resize(block.raw_begin + changes * std::size_t{44} / 8 + 16);
+  std::uint8_t* const new_gaps = gap_symbols.data() + block.first_change;
+  std::uint8_t* const new_steps = step_symbols.data() + block.first_change;
+  const std::uint64_t raw_bits = engine.kernels->coding.split_raw_bits(
+      gaps.get(), ordered_steps.get(), changes, new_gaps, new_steps, raw.data() + block.raw_begin);
+  block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
+  raw.resize(block.raw_end);
+
+  std::uint32_t i = 0;
+  for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
+    counts[k].add({new_gaps + i, block.counts[k]}, {new_steps + i, block.counts[k]}, gaps.get() + i);
+    i += block.counts[k];
+  }
+  if (!with_signs) return;
+  signs.resize(block.first_change + changes);
+  const auto first_element = static_cast<std::uint32_t>(index * k_block_elements);
+  for (i = 0; i < changes; ++i) {
+    signs[block.first_change + i] = {first_element + ordered_positions[i], new_steps[i] & 1U};
+  }
+}
+
+void GroupEncoder::Scratch::flip_signs(const SignMask& mask) {
+  std::size_t change = 0;
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    if (blocks[index].summary.changes == 0) continue;
+    const std::uint64_t first = index * std::uint64_t{k_block_elements};
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(k_block_elements, element_count - first));
+    expand_sign_mask(mask, place, first, count, flips);
+    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
+      for (const std::size_t end = change + blocks[index].counts[k]; change < end; ++change) {
+        const std::uint32_t at = signs[change].element % k_block_elements;
+        const auto flip = static_cast<std::uint32_t>((flips[at / 64] >> (at % 64)) & 1);
+        step_symbols[change] = static_cast<std::uint8_t>(step_symbols[change] ^ flip);
+        counts[k].negatives += step_symbols[change] & 1U;
+      }
+    }
+  }
+}
+
+// Everything but the counts of blocks, and the tables to code with.
+GroupParameters GroupEncoder::Scratch::fit_parameters() {
+  GroupParameters parameters;
+  parameters.bounds = *bounds;
+  if (with_signs) {
+    parameters.mask = choose_sign_mask(signs, place, element_count);
+    if (!parameters.mask.is_empty()) flip_signs(parameters.mask);
+  }
+  entries.assign((bounds->size() + 1) * k_class_entries, 0);
+  for (std::size_t k = 0; k <= bounds->size(); ++k) {
+    const ClassCoding& coding = parameters.classes.emplace_back(fitted(counts[k], !parameters.mask.is_empty()));
+    if (!coding.is_used()) continue;
+    fill_encode_entries(coding.gap_frequencies(), entries.data() + k * k_class_entries);
+    fill_encode_entries(coding.step_frequencies(), entries.data() + k * k_class_entries + k_step_entries);
+  }
+  return parameters;
+}
+
+void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlock& block,
+                                         std::vector<std::uint8_t>& coded) {
+  const std::uint32_t changes = block.summary.changes;
+  const std::uint32_t lanes = lanes_for(changes);
+  // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
+  std::array<std::uint8_t, 16> payload{};
+  const std::size_t raw_size = block.raw_end - block.raw_begin;
+  const std::size_t in_states = std::min<std::size_t>(raw_size, state_payload_bytes(lanes));
+  std::copy_n(raw.data() + block.raw_begin, in_states, payload.data());
+  std::array<std::uint32_t, 8> states{};
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    std::uint32_t three_bytes = 0;
+    for (std::uint32_t k = 0; k < 3 && 15 * lane / 8 + k < payload.size(); ++k) {
+      three_bytes |= std::uint32_t{payload[15 * lane / 8 + k]} << (8 * k);
+    }
+    states[lane] = 0x8000U | ((three_bytes >> (15 * lane % 8)) & 0x7fff);
+  }
+
+  std::uint32_t i = 0;
+  for (std::uint32_t k = 0; k < k_most_classes; ++k) {
+    const auto first_entry = static_cast<std::uint16_t>(k * k_class_entries);
+    for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
+      gaps[i] = static_cast<std::uint16_t>(first_entry + gap_symbols[block.first_change + i]);
+      ordered_positions[i] =
+          static_cast<std::uint16_t>(first_entry + k_step_entries + step_symbols[block.first_change + i]);
+    }
+  }
+  std::uint16_t* const words_end = words.get() + 2 * k_block_elements;
+  const std::uint16_t* const first_word = engine.kernels->coding.encode_symbols(
+      entries.data(), gaps.get(), ordered_positions.get(), changes, lanes, states.data(), words_end);
+
+  coded.push_back(static_cast<std::uint8_t>(BlockMode::classed));
+  const auto append = [&](const void* from, std::size_t size_bytes) {
+    const auto* const bytes = static_cast<const std::uint8_t*>(from);
+    coded.insert(coded.end(), bytes, bytes + size_bytes);
+  };
+  // States are anything from 2^15 to 2^31: how many bits beyond 15, then the bits below the highest.
+  BitWriter bits(coded);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    bits.write(static_cast<std::uint32_t>(std::bit_width(states[lane])) - 16, 4);
+  }
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    const auto below = static_cast<std::uint32_t>(std::bit_width(states[lane])) - 1;
+    bits.write(states[lane] - (1U << below), below);
+  }
+  bits.finish();
+  append(first_word, static_cast<std::size_t>(words_end - first_word) * sizeof(std::uint16_t));
+  append(raw.data() + block.raw_begin + in_states, raw_size - in_states);
+}
+
+GroupEncoder::GroupEncoder(const Engine& engine, BlockChoice choice)
+    : blocks_(engine, choice), engine_(&engine), choice_(choice), scratch_(std::make_unique<Scratch>()) {}
+GroupEncoder::~GroupEncoder() = default;
+GroupEncoder::GroupEncoder(GroupEncoder&&) noexcept = default;
+
+void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64_t element_count) {
+  Scratch& scratch = *scratch_;
+  scratch.clear();
+  scratch.type = type;
+  scratch.place = place;
+  scratch.element_count = element_count;
+  const bool may_be_classed =
+      choice_ == BlockChoice::automatic || choice_ == BlockChoice::unknown_bytes || choice_ == BlockChoice::classed;
+  scratch.is_classed = may_be_classed && type.width_bytes <= 4;
+  scratch.with_signs = place.has_rows() && type.kind == ElementKind::floating;
+}
+
+void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
+  Scratch& scratch = *scratch_;
+  GatheredBlock& block = scratch.blocks.emplace_back();
+  block.alone_begin = block.alone_end = scratch.alone.size();
+  const auto code_alone = [&] {
+    const BlockSummary summary = blocks_.encode(base, next, scratch.type, scratch.alone);
+    block.alone_mode = summary.mode;
+    block.alone_end = scratch.alone.size();
+    return summary;
+  };
+  if (!scratch.is_classed) {
+    block.summary = code_alone();
+    return;
+  }
+  const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
+  const std::uint32_t changes =
+      engine_->block(scratch.type)
+          .find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
+  if (changes == 0) return;
+  block.summary.changes = changes;
+  const std::uint64_t largest = largest_step(scratch.steps.get(), changes, scratch.type.width_bytes);
+  block.summary.largest_step = largest / 2 + largest % 2;
+  scratch.change_count += changes;
+  // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; and what changes all
+  // over may grow.
+  if (choice_ != BlockChoice::classed &&
+      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes || changes > count / 2)) {
+    code_alone();
+  }
+
+  const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
+  if (scratch.bounds) return scratch.gather(*engine_, scratch.blocks.size() - 1, base, positions, scratch.steps.get());
+  scratch.chooser.count(base, scratch.type, positions, scratch.steps.get());
+  const auto* const steps = reinterpret_cast<const std::uint8_t*>(scratch.steps.get());
+  scratch.held.push_back({scratch.blocks.size() - 1,
+                          {base.begin(), base.end()},
+                          {positions.begin(), positions.end()},
+                          {steps, steps + std::size_t{changes} * scratch.type.width_bytes}});
+  if (scratch.chooser.change_count() >= k_telling_changes) scratch.choose_classes(*engine_);
+}
+
+void GroupEncoder::finish(CodedGroup& group) {
+  Scratch& scratch = *scratch_;
+  group.clear();
+  const auto alone_of = [&](const GatheredBlock& block) {
+    return std::span(scratch.alone).subspan(block.alone_begin, block.alone_end - block.alone_begin);
+  };
+  const auto append_alone = [&](const GatheredBlock& block) {
+    const auto alone = alone_of(block);
+    group.bytes.insert(group.bytes.end(), alone.begin(), alone.end());
+    group.blocks.push_back({alone.size(), block.summary});
+    group.blocks.back().summary.mode = block.alone_mode;
+  };
+  const auto append_all_alone = [&] {
+    group.clear();
+    for (const GatheredBlock& block : scratch.blocks) append_alone(block);
+  };
+  if (!scratch.is_classed || scratch.change_count == 0) return append_all_alone();
+
+  if (!scratch.bounds) scratch.choose_classes(*engine_);
+  GroupParameters parameters = scratch.fit_parameters();
+  bool any_classed = false;
+  for (GatheredBlock& block : scratch.blocks) {
+    const std::size_t before = group.bytes.size();
+    if (block.summary.changes != 0) scratch.append_block(*engine_, block, group.bytes);
+    const std::size_t size_bytes = group.bytes.size() - before;
+    if (block.alone_mode != BlockMode::same && scratch.change_count > k_few_changes &&
+        block.alone_end - block.alone_begin < size_bytes) {
+      group.bytes.resize(before);
+      append_alone(block);
+      block.counts = {};
+    } else {
+      block.summary.mode = size_bytes == 0 ? BlockMode::same : BlockMode::classed;
+      any_classed |= size_bytes != 0;
+      group.blocks.push_back({size_bytes, block.summary});
+    }
+    parameters.blocks.push_back(block.counts);
+  }
+  if (any_classed) parameters.write(group.parameters);
+  // Each classed block is smaller than alone, but together they may not pay for the parameters.
+  const bool can_be_alone = std::ranges::all_of(scratch.blocks, [](const GatheredBlock& block) {
+    return block.summary.changes == 0 || block.alone_mode != BlockMode::same;
+  });
+  if (can_be_alone && scratch.alone.size() <= group.bytes.size() + group.parameters.size()) append_all_alone();
+}
+
+}  // namespace wdelta

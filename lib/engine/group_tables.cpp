@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group_tables.hpp"
+
+#include "base/error.hpp"
+#include "engine/bits.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace wdelta {
+namespace {
+
+constexpr std::uint32_t k_has_columns = 0x10;
+constexpr std::uint32_t k_has_rows = 0x20;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(Fault::corrupt, "", "group parameters: " + what); }
+
+std::uint32_t zigzag(std::int32_t value) {
+  return static_cast<std::uint32_t>(value) << 1 ^ static_cast<std::uint32_t>(value >> 31);
+}
+std::int32_t unzigzag(std::uint32_t value) {
+  return static_cast<std::int32_t>(value >> 1) ^ -static_cast<std::int32_t>(value & 1);
+}
+
+/// Foretells how many changes of one class the next block has: as many as the one before. The order of the code follows
+/// how wrong that was lately.
+class CountModel {
+ public:
+  std::uint32_t order() const {
+    const std::uint32_t mean = lately_ / 4;
+    return mean == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(mean)) - 1;
+  }
+  std::uint32_t difference_to(std::uint32_t count) const {
+    return zigzag(static_cast<std::int32_t>(count) - static_cast<std::int32_t>(before_));
+  }
+  std::int64_t count_after(std::uint32_t difference) const { return std::int64_t{before_} + unzigzag(difference); }
+  void learn(std::uint32_t count, std::uint32_t difference) {
+    // What the first one is off by says nothing of the others.
+    lately_ =
+        is_first_ ? 4 * (static_cast<std::uint32_t>(std::bit_width(count)) + 1) : lately_ - lately_ / 4 + difference;
+    before_ = count;
+    is_first_ = false;
+  }
+
+ private:
+  std::uint32_t before_ = 0;
+  std::uint32_t lately_ = 4 * 64;
+  bool is_first_ = true;
+};
+
+void write_weights(BitWriter& bits, const std::vector<std::uint8_t>& weights) {
+  for (const std::uint8_t weight : weights) bits.write(weight, 6);
+}
+
+std::vector<std::uint8_t> read_weights(BitReader& bits, std::uint32_t count) {
+  std::vector<std::uint8_t> weights(count);
+  for (std::uint8_t& weight : weights) weight = static_cast<std::uint8_t>(bits.read(6));
+  if (std::ranges::all_of(weights, [](std::uint8_t weight) { return weight == 0; })) refuse("all weights are 0");
+  return weights;
+}
+
+void write_line_bits(BitWriter& bits, const std::vector<std::uint8_t>& bytes) {
+  for (const std::uint8_t byte : bytes) bits.write(byte, 8);
+}
+
+std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
+  std::vector<std::uint8_t> bytes;
+  for (std::uint64_t left = (count + 7) / 8; left > 0; --left) {
+    bytes.push_back(static_cast<std::uint8_t>(bits.read(8)));
+    if (bits.is_overrun()) refuse("they are cut off");
+  }
+  return bytes;
+}
+
+ClassCoding read_class(BitReader& bits, const GroupShape& shape, bool is_masked) {
+  ClassCoding coding;
+  if (bits.read(1) == 0) return coding;
+  const bool is_geometric = bits.read(1) == 0;
+  coding.gap_buckets = bits.read(5) + 1;
+  if (is_geometric) {
+    coding.gap_probability = static_cast<std::uint8_t>(bits.read(8));
+  } else {
+    coding.gap_weights = read_weights(bits, coding.gap_buckets);
+  }
+  const std::uint32_t magnitudes = bits.read(6) + 1;
+  if (magnitudes > 2 * (8U * shape.type.width_bytes - 1)) refuse("a step is wider than the element");
+  coding.magnitude_weights = read_weights(bits, magnitudes);
+  if (is_masked) coding.sign = static_cast<std::uint8_t>(bits.read(8));
+  if (coding.sign == 0) refuse("a sign is never set");
+  return coding;
+}
+
+void read_counts(BitReader& bits, const GroupShape& shape, GroupParameters& group) {
+  std::array<CountModel, k_most_classes> models;
+  for (std::uint64_t block = 0; block < shape.block_count; ++block) {
+    ClassCounts& counts = group.blocks.emplace_back();
+    if (bits.is_overrun()) refuse("they are cut off");
+    if (bits.read(1) == 0) continue;
+    std::uint64_t changes = 0;
+    for (std::uint32_t k = 0; k < group.class_count(); ++k) {
+      if (!group.classes[k].is_used()) continue;
+      const std::uint32_t difference = bits.read_exp_golomb(models[k].order());
+      const std::int64_t count = models[k].count_after(difference);
+      if (difference > 2 * k_block_elements || count < 0 || count > k_block_elements) {
+        refuse("a block has " + std::to_string(count) + " changes of one class");
+      }
+      counts[k] = static_cast<std::uint32_t>(count);
+      models[k].learn(counts[k], difference);
+      changes += counts[k];
+    }
+    const std::uint64_t elements =
+        std::min<std::uint64_t>(k_block_elements, shape.element_count - block * k_block_elements);
+    if (changes == 0 || changes > elements) {
+      refuse("a block has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
+    }
+  }
+}
+
+}  // namespace
+
+Frequencies ClassCoding::gap_frequencies() const {
+  if (gap_probability) return geometric_frequencies(*gap_probability, gap_buckets);
+  std::vector<std::uint64_t> weights;
+  for (const std::uint8_t code : gap_weights) weights.push_back(weight_of(code));
+  return frequencies_of(weights);
+}
+
+Frequencies ClassCoding::step_frequencies() const {
+  std::vector<std::uint32_t> weights;
+  for (const std::uint8_t code : magnitude_weights) weights.push_back(weight_of(code));
+  return wdelta::step_frequencies(weights, sign);
+}
+
+void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
+  BitWriter bits(bytes);
+  bits.write(class_count() - 1, 4);
+  bits.write(mask.columns.empty() ? 0 : 1, 1);
+  bits.write(mask.rows.empty() ? 0 : 1, 1);
+  bits.write(0, 2);
+  for (const std::uint8_t bound : bounds) bits.write(bound, 8);
+  for (const ClassCoding& coding : classes) {
+    bits.write(coding.is_used() ? 1 : 0, 1);
+    if (!coding.is_used()) continue;
+    bits.write(coding.gap_probability ? 0 : 1, 1);
+    bits.write(coding.gap_buckets - 1, 5);
+    if (coding.gap_probability) {
+      bits.write(*coding.gap_probability, 8);
+    } else {
+      write_weights(bits, coding.gap_weights);
+    }
+    bits.write(static_cast<std::uint32_t>(coding.magnitude_weights.size()) - 1, 6);
+    write_weights(bits, coding.magnitude_weights);
+    if (!mask.is_empty()) bits.write(coding.sign, 8);
+  }
+  write_line_bits(bits, mask.columns);
+  write_line_bits(bits, mask.rows);
+  std::array<CountModel, k_most_classes> models;
+  for (const ClassCounts& counts : blocks) {
+    bits.write(is_classed(counts) ? 1 : 0, 1);
+    if (!is_classed(counts)) continue;
+    for (std::uint32_t k = 0; k < class_count(); ++k) {
+      if (!classes[k].is_used()) continue;
+      const std::uint32_t difference = models[k].difference_to(counts[k]);
+      bits.write_exp_golomb(difference, models[k].order());
+      models[k].learn(counts[k], difference);
+    }
+  }
+  bits.finish();
+}
+
+GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape) {
+  GroupParameters group;
+  BitReader bits(bytes);
+  const std::uint32_t head = bits.read(8);
+  if ((head & 0xc0) != 0) refuse("they set bits that are kept for later versions");
+  if (shape.type.width_bytes > 4) refuse("elements of 8 bytes have none");
+  for (std::uint32_t k = 0; k < (head & 0x0f); ++k) {
+    group.bounds.push_back(static_cast<std::uint8_t>(bits.read(8)));
+    if (group.bounds.back() <= (k == 0 ? 0 : group.bounds[k - 1])) refuse("bounds do not ascend");
+  }
+  const bool has_columns = (head & k_has_columns) != 0;
+  const bool has_rows = (head & k_has_rows) != 0;
+  if ((has_columns || has_rows) && !shape.place.has_rows()) refuse("a sign mask for what is no matrix");
+  for (std::uint32_t k = 0; k <= (head & 0x0f); ++k) {
+    group.classes.push_back(read_class(bits, shape, has_columns || has_rows));
+  }
+  if (has_columns) group.mask.columns = read_line_bits(bits, shape.place.row_elements);
+  if (has_rows) group.mask.rows = read_line_bits(bits, shape.place.row_count(shape.element_count));
+  read_counts(bits, shape, group);
+  if (bits.is_overrun()) refuse("they are cut off");
+  if (!bits.is_at_end()) refuse("bytes left over");
+  if (std::ranges::none_of(group.blocks, is_classed)) refuse("no block needs any");
+  return group;
+}
+
+}  // namespace wdelta

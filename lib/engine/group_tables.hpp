@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of a group of blocks (wdelta-delta.5, "Groups"): what is said once for all of them. Writer and reader
+// side by side.
+#pragma once
+
+#include "engine/class_map.hpp"
+#include "engine/sign_mask.hpp"
+#include "engine/symbol_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+/// How the changes of one class are coded.
+struct ClassCoding {
+  std::optional<std::uint8_t> gap_probability;  ///< as probability_code() says; else gap_weights
+  std::uint32_t gap_buckets = 0;                ///< how many there are; 0: the class has no changes
+  std::vector<std::uint8_t> gap_weights;        ///< one code per bucket
+  std::vector<std::uint8_t> magnitude_weights;
+  std::uint8_t sign = 128;  ///< probability of a set sign in 1/256; 128 where the group has no sign mask
+
+  Frequencies gap_frequencies() const;
+  Frequencies step_frequencies() const;
+  bool is_used() const { return gap_buckets != 0; }
+};
+
+/// Changes in one block by class; all 0 where the block is not classed.
+using ClassCounts = std::array<std::uint32_t, k_most_classes>;
+
+/// A classed block has at least one change.
+inline bool is_classed(const ClassCounts& counts) {
+  return std::ranges::any_of(counts, [](std::uint32_t count) { return count != 0; });
+}
+
+struct GroupParameters {
+  ClassBounds bounds;
+  std::vector<ClassCoding> classes;  ///< bounds.size() + 1
+  SignMask mask;
+  std::vector<ClassCounts> blocks;
+
+  std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes.size()); }
+  /// Appends them to `bytes`.
+  void write(std::vector<std::uint8_t>& bytes) const;
+};
+
+/// What a group's parameters are about.
+struct GroupShape {
+  ElementType type;
+  std::uint64_t block_count = 0;
+  std::uint64_t element_count = 0;
+  MatrixPlace place;
+};
+
+/// Reads what GroupParameters::write() wrote. Throws Error(corrupt) with an empty object.
+GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape);
+
+/// Coders that work side by side on a block with so many changes.
+constexpr std::uint32_t lanes_for(std::uint32_t changes) {
+  return changes < 128 ? 1 : changes < 256 ? 2 : changes < 512 ? 4 : 8;
+}
+/// Bytes of raw bits that the coders' first states hold.
+constexpr std::uint32_t state_payload_bytes(std::uint32_t lanes) { return 15 * lanes / 8; }
+
+}  // namespace wdelta

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/symbol_table.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace wdelta {
+
+Frequencies frequencies_of(std::span<const std::uint64_t> weights) {
+  std::uint64_t total = 0;
+  for (const std::uint64_t weight : weights) total += weight;
+  Frequencies frequencies(weights.size());
+  std::int64_t missing = k_scale;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    frequencies[i] = static_cast<std::uint16_t>(std::max<std::uint64_t>(1, weights[i] * k_scale / total));
+    missing -= frequencies[i];
+  }
+  // What rounding left over goes to the largest; what the rare ones took beyond their due comes from the largest.
+  auto largest = std::ranges::max_element(frequencies);
+  if (missing > 0) *largest = static_cast<std::uint16_t>(*largest + missing);
+  for (; missing < 0; largest = std::ranges::max_element(frequencies)) {
+    const auto taken = static_cast<std::uint16_t>(std::min<std::int64_t>(-missing, *largest / 2));
+    *largest = static_cast<std::uint16_t>(*largest - taken);
+    missing += taken;
+  }
+  return frequencies;
+}
+
+namespace {
+
+/// log2(1 + i/256) in 1/65536, digit by digit: squaring a number doubles its logarithm.
+constexpr std::array<std::uint32_t, 257> k_log2_points = [] {
+  std::array<std::uint32_t, 257> points{};
+  for (std::uint64_t i = 0; i < 256; ++i) {
+    std::uint64_t mantissa = (256 + i) << 23;  // in [2^31, 2^32)
+    for (int bit = 15; bit >= 0; --bit) {
+      mantissa = (mantissa * mantissa) >> 31;
+      if (mantissa >> 32 == 0) continue;
+      points[i] |= 1U << bit;
+      mantissa >>= 1;
+    }
+  }
+  points[256] = 1U << 16;
+  return points;
+}();
+
+// p = (16 + low four bits) / 32 / 2^(high four bits), as a fraction of 2^32.
+std::uint64_t probability_of(std::uint8_t code) { return std::uint64_t{16U + (code & 15U)} << (27 - (code >> 4)); }
+
+}  // namespace
+
+std::uint8_t probability_code(double probability) {
+  // p = m / 2^e with m in [1/2, 1): in steps of 1/32, at most 31/32, and e at most 15.
+  int exponent = 0;
+  const double mantissa = std::frexp(std::clamp(probability, 1.0 / 65536, 31.0 / 32), &exponent);
+  int code = -exponent * 16 + static_cast<int>(std::lround(mantissa * 32)) - 16;
+  // Rounded up to the next power of two.
+  if (std::lround(mantissa * 32) == 32) code = -(exponent + 1) * 16;
+  return static_cast<std::uint8_t>(std::clamp(code, 0, 255));
+}
+
+Frequencies geometric_frequencies(std::uint8_t code, std::uint32_t bucket_count) {
+  // beyond(n): the probability of a gap of n or more, in 1/2^32, rounded down at every product. Buckets begin at 0 to 3
+  // and then at 2^e and 3 * 2^(e-1).
+  const auto product = [](std::uint64_t a, std::uint64_t b) { return (a * b) >> 32; };
+  const std::uint64_t one = std::uint64_t{1} << 32;
+  std::array<std::uint64_t, k_gap_buckets + 1> beyond{};
+  std::uint64_t half = one - probability_of(code);  // beyond(2^(e-1))
+  beyond[0] = one;
+  beyond[1] = half;
+  for (std::uint32_t bucket = 2; bucket < bucket_count; bucket += 2) {
+    const std::uint64_t whole = product(half, half);
+    beyond[bucket] = whole;
+    beyond[bucket + 1] = product(whole, half);
+    half = whole;
+  }
+  beyond[bucket_count] = 0;
+  std::vector<std::uint64_t> weights(bucket_count);
+  for (std::uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
+    weights[bucket] = std::max<std::uint64_t>(1, beyond[bucket] - beyond[bucket + 1]);
+  }
+  return frequencies_of(weights);
+}
+
+std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count) {
+  if (count == 0) return 0;
+  const std::uint64_t wanted = std::uint64_t{count} * weight_of(63) / largest_count;
+  std::uint8_t code = 1;
+  while (code < 63 && weight_of(code + 1U) <= wanted) ++code;
+  // Between two: the nearer.
+  if (code < 63 && wanted - std::min<std::uint64_t>(wanted, weight_of(code)) > weight_of(code + 1U) - wanted) ++code;
+  return code;
+}
+
+Frequencies step_frequencies(std::span<const std::uint32_t> weights, std::uint8_t sign) {
+  std::vector<std::uint64_t> both(2 * weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    both[2 * i] = std::uint64_t{weights[i]} * (256U - sign);
+    both[2 * i + 1] = std::uint64_t{weights[i]} * sign;
+  }
+  return frequencies_of(both);
+}
+
+std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies) {
+  std::uint64_t cost = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 0) cost += counts[i] * std::uint64_t{(k_scale_bits << 16) - log2_fixed(frequencies[i])};
+  }
+  return cost;
+}
+
+void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries) {
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const std::uint64_t frequency = frequencies[i];
+    if (frequency == 0) continue;
+    const auto shift = static_cast<std::uint64_t>(std::bit_width(frequency - 1));
+    const std::uint64_t factor = ((std::uint64_t{1} << (31 + shift)) + frequency - 1) / frequency;
+    entries[i] = factor | frequency << 32 | begin << 43 | shift << 53;
+    begin += frequency;
+  }
+}
+
+void fill_slots(const Frequencies& frequencies, Slot* slots) {
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    for (std::uint32_t at = 0; at < frequencies[i]; ++at) {
+      *slots++ = static_cast<Slot>(i) | static_cast<Slot>(frequencies[i]) << 8 | at << 20;
+    }
+  }
+}
+
+std::uint32_t log2_fixed(std::uint64_t value) {
+  if (value <= 1) return 0;
+  // 256 points and straight lines between them: exact enough for choosing between codings, and the same on every
+  // machine.
+  const auto whole = static_cast<std::uint32_t>(std::bit_width(value)) - 1;
+  const std::uint64_t mantissa = value << (63 - whole) << 1;
+  const std::size_t point = mantissa >> 56;
+  const auto beyond = static_cast<std::uint32_t>((mantissa >> 40) & 0xffff);
+  const std::uint32_t from = k_log2_points[point];
+  return (whole << 16) + from +
+         static_cast<std::uint32_t>((std::uint64_t{k_log2_points[point + 1] - from} * beyond) >> 16);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often each symbol comes, and what that makes for the range coder (rANS; J. Duda, "Asymmetric numeral systems",
+// arXiv:1311.2540), both ways side by side: wdelta-delta.5, "Frequencies".
+#pragma once
+
+#include "engine/bucket.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+inline constexpr std::uint32_t k_scale_bits = 10;
+inline constexpr std::uint32_t k_scale = 1U << k_scale_bits;
+
+/// Frequencies of symbols 0, 1, ...: they add up to k_scale. 0: the symbol does not occur.
+using Frequencies = std::vector<std::uint16_t>;
+
+/// In proportion to `weights` as exactly as integers allow; at least 1 where the weight is not 0. The weights add up to
+/// more than 0 and less than 2^52; at most k_scale of them.
+Frequencies frequencies_of(std::span<const std::uint64_t> weights);
+
+/// Gaps in a class where each element changes with the same probability: how a byte says that probability, and the
+/// frequencies of `bucket_count` buckets that follow from it, the last holding all larger gaps.
+std::uint8_t probability_code(double probability);
+Frequencies geometric_frequencies(std::uint8_t code, std::uint32_t bucket_count);
+
+/// Weights in 6 bits: 0, then about four to the power of two up to 2^17.
+constexpr std::uint32_t weight_of(std::uint32_t code) {
+  return code == 0 ? 0 : (4 + ((code - 1) & 3)) << ((code - 1) >> 2);
+}
+/// The code whose weight is nearest to `count` when the largest count has the largest code. Not 0 unless count is.
+std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count);
+
+/// Magnitudes with `weights`, each followed by a sign that is set with probability `sign`/256.
+Frequencies step_frequencies(std::span<const std::uint32_t> weights, std::uint8_t sign);
+
+/// Bits that symbols with these counts take, in 1/65536.
+std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies);
+
+/// What the coder needs of one symbol: m = ceil(2^(31+s) / f) with s = ceil(log2 f), so that x / f is (x * m) >> (31+s)
+/// for all x < 2^31 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
+/// Bits 0-31 m, 32-42 f, 43-52 where its slots begin, 53-57 s.
+using EncodeEntry = std::uint64_t;
+void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries);
+
+/// What the decoder finds in one slot. Bits 0-7 the symbol, 8-18 its frequency, 20-29 how far the slot is from its
+/// first.
+using Slot = std::uint32_t;
+void fill_slots(const Frequencies& frequencies, Slot* slots);
+
+/// log2(value) in 1/65536; 0 for 0.
+std::uint32_t log2_fixed(std::uint64_t value);
+
+}  // namespace wdelta

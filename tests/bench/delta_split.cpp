@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bits of a delta are spent on. Prints one line for each delta: its bytes, its changes, and the bits of
+// positions, signs and distances of classed blocks (what the coder's frequencies say, and raw bits).
+//
+// usage: bench-delta-split BASE DELTA...
+#include "base/file.hpp"
+#include "delta/delta_reader.hpp"
+#include "delta/tensor_blocks.hpp"
+#include "engine/classed_decoder.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+namespace {
+
+using namespace wdelta;
+
+struct Split {
+  double positions = 0;
+  double signs = 0;
+  double distances = 0;
+};
+
+void add_block(const GroupTables& group, const ClassedSymbols& symbols, Split& split) {
+  std::vector<Frequencies> gaps;
+  std::vector<Frequencies> steps;
+  for (const ClassCoding& coding : group.parameters().classes) {
+    gaps.push_back(coding.is_used() ? coding.gap_frequencies() : Frequencies());
+    steps.push_back(coding.is_used() ? coding.step_frequencies() : Frequencies());
+  }
+  for (std::size_t i = 0; i < symbols.classes.size(); ++i) {
+    const std::uint8_t k = symbols.classes[i];
+    const std::uint32_t bucket = symbols.steps[i] / 2U;
+    const double sign = steps[k][symbols.steps[i]];
+    const double both = steps[k][2 * bucket] + steps[k][2 * bucket + 1];
+    split.positions += std::log2(k_scale / double{gaps[k][symbols.gaps[i]] + 0.0}) + bucket_raw_bits(symbols.gaps[i]);
+    split.signs += std::log2(both / sign);
+    split.distances += std::log2(k_scale / both) + bucket_raw_bits(bucket);
+  }
+}
+
+void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& tensor, Split& split) {
+  ClassedDecoder decoder;
+  for (const EntryGroup& group : entry.groups()) {
+    if (group.parameters_bytes == 0) continue;
+    std::vector<std::uint8_t> parameters(group.parameters_bytes);
+    delta.read_at(group.parameters_begin, parameters);
+    const std::uint64_t first = group.first_block * k_block_elements;
+    const GroupTables tables(parameters,
+                             {element_type(tensor), group.block_count,
+                              std::min(group.block_count * k_block_elements, tensor.element_count() - first),
+                              matrix_place(tensor, first)});
+    for (std::uint64_t block = 0; block < group.block_count; ++block) {
+      const DeltaEntry::Block& place = entry.block(group.first_block + block);
+      std::vector<std::uint8_t> coded(place.end - place.begin);
+      delta.read_at(place.begin, coded);
+      if (coded.empty() || coded.front() != static_cast<std::uint8_t>(BlockMode::classed)) continue;
+      add_block(tables, decoder.symbols(best_engine(), tables, block, std::span(coded).subspan(1)), split);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: bench-delta-split BASE DELTA...\n");
+    return 2;
+  }
+  const SafetensorsHeader header = SafetensorsHeader::read(*std::make_shared<File>(File::open(argv[1])));
+  for (int i = 2; i < argc; ++i) {
+    const DeltaReader delta = DeltaReader::open(std::make_shared<File>(File::open(argv[i])));
+    Split split;
+    for (const DeltaEntry& entry : delta.entries()) {
+      if (const Tensor* tensor = header.find(entry.tensor())) add_entry(delta, entry, *tensor, split);
+    }
+    std::printf("%llu %llu %.0f %.0f %.0f\n", static_cast<unsigned long long>(delta.size_bytes()),
+                static_cast<unsigned long long>(delta.description().change_count), split.positions, split.signs,
+                split.distances);
+  }
+  return 0;
+}

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classed blocks, made by hand and by the binary."""
+
+import os
+from math import prod
+
+from agreement import Agreement
+from broken_groups import broken_groups, delta_of, file_of, grouped, right
+from classed import CLASSED
+from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
+from group import Shape, row_length
+from groupings import DTYPES, groupings
+from make_delta import DENSE, SPARSE, WHOLE, make_delta
+from make_group import make_group
+from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
+from read_group import read_group
+from refusal import Refused
+
+
+class Classed(Agreement):
+    def check(self, base, result, **choices):
+        self.applied_by_the_binary(base, make_delta([("m.safetensors", base)], result, mode=CLASSED, **choices), result)
+
+    def test_every_dtype_and_number_of_coders(self):
+        # Changes for one, two, four and eight coders.
+        for density in (0.1, 0.3, 0.6, 1.0):
+            old = []
+            for dtype in DTYPES:
+                for shape in ([640], [40, 16], [2, 8, 40], [1, 640]):
+                    old.append((f"{dtype} {shape}", dtype, shape, random_tensor(self.rng, dtype, shape)))
+            new = [(*tensor, perturbed(self.rng, content, tensor[1], density)) for *tensor, content in old]
+            for number, grouping in enumerate(groupings(self.rng)):
+                with self.subTest(density=density, grouping=number):
+                    self.check(write_safetensors(old), write_safetensors(new), grouping=grouping)
+
+    def test_extreme_steps(self):
+        old_tensors, new_tensors = [], []
+        for dtype in DTYPES:
+            bits, top = 8 * width_of(dtype), (1 << 8 * width_of(dtype)) - 1
+            half = 1 << (bits - 1)
+            pairs = [(start, stepped(start, step, bits, dtype in FLOATING))
+                     for start in (0, 1, half - 1, half, half + 1, top)
+                     for step in (0, 1, 2, 5, 6, 7, 8, 254, 255, 65535, half - 1, half, top - 1, top) if step <= top]
+            pairs += [(0, 0)] * (-len(pairs) % 24)
+            for side, tensors in zip(zip(*pairs), (old_tensors, new_tensors)):
+                content = bytes_of(side, bits // 8)
+                tensors.append((dtype, dtype, [len(content) * 8 // BITS[dtype]], content))
+        for grouping in groupings(self.rng):
+            self.check(write_safetensors(old_tensors), write_safetensors(new_tensors), grouping=grouping)
+
+    def test_blocks_of_every_sort(self):
+        modes = CLASSED, SPARSE, CLASSED, DENSE, WHOLE, CLASSED
+        for dtype, shape in (("I8", [5 * BLOCK_ELEMENTS + 100]), ("BF16", [5 * BLOCK_ELEMENTS // 640 + 1, 640])):
+            width, count = width_of(dtype), prod(shape)
+            old = self.rng.randbytes(width * count)
+            new = bytearray(old)
+            for element in self.rng.sample(range(count), count // 50):
+                new[element * width] ^= 1 + element % 3
+            # A block without changes, and one whose only change is its last element.
+            for block, last in ((1, 0), (2, 1)):
+                begin, end = (at * BLOCK_ELEMENTS * width for at in (block, block + 1))
+                new[begin:end] = old[begin:end]
+                new[end - width] ^= last
+            sides = [write_safetensors([("w", dtype, shape, bytes(side))]) for side in (old, new)]
+            for number, grouping in enumerate(groupings(self.rng)):
+                with self.subTest(dtype=dtype, grouping=number):
+                    self.check(*sides, grouping=grouping, mode_of=lambda name, block: modes[block])
+
+    def test_what_the_binary_makes_of_matrices(self):
+        for dtype in ("BF16", "F32", "F8_E4M3", "F16", "I16"):
+            width = width_of(dtype)
+            for columns in (2, 3, 64, 65, 500):
+                rows = 12000 // columns
+                old = random_tensor(self.rng, dtype, [rows * columns])
+                ways, new = [self.rng.getrandbits(1) for _ in range(rows + columns)], bytearray(old)
+                for element in range(rows * columns):
+                    if self.rng.random() < 0.6:
+                        row, column = divmod(element, columns)
+                        at = slice(element * width, (element + 1) * width)
+                        step = 2 - (ways[row] ^ ways[rows + column] ^ (self.rng.random() < 0.05))
+                        new[at] = stepped(int.from_bytes(old[at], "little"), step, 8 * width,
+                                          dtype in FLOATING).to_bytes(width, "little")
+                with self.subTest(dtype=dtype, columns=columns):
+                    sides = (write_safetensors([("w", dtype, [rows, columns], bytes(side))]) for side in (old, new))
+                    self.decoded_from_the_binary(*sides)
+
+    def test_rules_under_good_digests(self):
+        for base, delta, result in right():
+            self.applied_by_the_binary(base, delta, result)
+        for what, _, base, delta in broken_groups():
+            (self.root / "m.safetensors").write_bytes(base)
+            (self.root / "delta").write_bytes(delta)
+            (self.root / "out").unlink(missing_ok=True)
+            with self.subTest(what):
+                done = self.wdelta("apply", self.root / "m.safetensors", self.root / "delta", "-o", self.root / "out")
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertFalse((self.root / "out").exists())
+
+    def test_any_bit_may_flip(self):
+        """What this decoder makes of a damaged group becomes the result that the delta names: the digests refuse
+        nothing, and the binary must make the same of it or refuse it too."""
+        taken = refused = 0
+        for number, grouping in enumerate(groupings(self.rng)):
+            dtype, shape = (("BF16", [9, 8]), ("F32", [90]), ("I8", [7, 11]))[number % 3]
+            width, old = width_of(dtype), random_tensor(self.rng, dtype, shape)
+            new = perturbed(self.rng, old, dtype, 0.2)
+            row, base = row_length(shape), file_of(dtype, shape, old)
+            parameters, (block,) = make_group([(old, new, None)], 0, row, width, dtype in FLOATING, grouping)
+            whole, about = parameters + block, Shape(width, row, 0, [len(old) // width])
+            bits = self.rng.sample(range(8 * len(whole)), int(os.environ.get("WDELTA_ALTERATIONS", "400")) // 8)
+            for bit in bits:
+                flipped = bytearray(whole)
+                flipped[bit // 8] ^= 1 << bit % 8
+                parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
+                try:
+                    [read] = read_group(parts, [coded], about, "group")
+                    made, verdict = read.applied(old, dtype in FLOATING)[0], None
+                    taken += 1
+                except Refused as refusal:
+                    made, verdict = old, str(refusal)
+                    refused += 1
+                result = file_of(dtype, shape, made)
+                delta = delta_of(base, result, bytes(flipped), grouped(parts, [coded]))
+                with self.subTest(grouping=number, dtype=dtype, bit=bit, python=verdict):
+                    if verdict is None:
+                        self.applied_by_the_binary(base, delta, result)
+                        continue
+                    (self.root / "m.safetensors").write_bytes(base)
+                    (self.root / "delta").write_bytes(delta)
+                    (self.root / "refused").unlink(missing_ok=True)
+                    done = self.wdelta("apply", self.root / "m.safetensors", self.root / "delta", "-o",
+                                       self.root / "refused")
+                    self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertTrue(taken and refused)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strings of bits, as "Classed blocks" and "Groups" of wdelta-delta(5) have them: the lowest bit of a byte first."""
+
+from refusal import require
+
+
+class BitReader:
+    """Reads numbers off a string of bits."""
+
+    def __init__(self, content, what):
+        self._content, self._at, self._what = bytes(content), 0, what
+
+    def take(self, bits):
+        end = self._at + bits
+        require(end <= 8 * len(self._content), f"{self._what}: cut")
+        number = int.from_bytes(self._content[self._at // 8:(end + 7) // 8], "little") >> self._at % 8
+        self._at = end
+        return number & (1 << bits) - 1
+
+    def zeros(self, most):
+        """How many zero bits come before the next 1, which is taken too."""
+        count = 0
+        while not self.take(1):
+            count += 1
+            require(count <= most, f"{self._what}: more than {most} zero bits before a number")
+        return count
+
+    def finish(self):
+        """Nothing but zeros is left, and they fill no byte."""
+        left = 8 * len(self._content) - self._at
+        require(left < 8, f"{self._what}: bytes are left over")
+        require(self.take(left) == 0, f"{self._what}: bits are left over")
+
+
+class BitWriter:
+    """The same the other way, for what tests make by hand."""
+
+    def __init__(self):
+        self._bytes, self._rest, self._bits = bytearray(), 0, 0
+
+    def put(self, number, bits):
+        assert number >> bits == 0
+        self._rest |= number << self._bits
+        self._bits += bits
+        while self._bits >= 8:
+            self._bytes.append(self._rest & 255)
+            self._rest >>= 8
+            self._bits -= 8
+
+    def bytes(self):
+        return bytes(self._bytes) + bytes([self._rest] if self._bits else [])

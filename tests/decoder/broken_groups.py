@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups that break one rule of wdelta-delta(5) each, in deltas whose digests hold: every decoder refuses them.
+
+What they decode to, were the rule not there, is the result that the delta names: no digest refuses them in its stead."""
+
+import json
+from collections import namedtuple
+from math import prod
+
+from bits import BitWriter
+from blake3 import blake3
+from classed import HIGH
+from elements import BLOCK_ELEMENTS, width_of
+from frequencies import Symbols, step_weights, weight_of
+from group import CountCode
+from make_delta import container, varint
+from make_group import NO_FLAWS, Change, Flaws, classed_block, put_count
+from random_checkpoint import bytes_of, write_safetensors
+
+NAME = "m.safetensors"
+ELEMENTS = 10
+CHANGES = (Change(0, 0, 1, 0), Change(0, 1, 1, 0), Change(0, 2, 1, 1))
+
+# Codes of weights, as a group tells them of one class.
+Told = namedtuple("Told", "gaps distances probability", defaults=(None,))
+PLAIN = Told((1, 1, 1), (1,))
+
+
+def tables_of(told):
+    distances = [weight_of(code) for code in told.distances]
+    return Symbols(list(map(weight_of, told.gaps))), Symbols(step_weights(distances, told.probability or 128))
+
+
+def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=()):
+    """The parameters of a group. classes: Told, or None for one that is not used; head: the bits behind the number of
+    classes; mask: pairs of a number and its bits; counts: for each block those of its classes, or None; behind: more
+    pairs of a number and its bits."""
+    bits = BitWriter()
+    bits.put(len(classes) - 1, 4)
+    bits.put(head, 4)
+    for bound in bounds:
+        bits.put(bound, 8)
+    for told in classes:
+        bits.put(int(told is not None), 1)
+        if told:
+            bits.put(1, 1)
+            bits.put(len(told.gaps) - 1, 5)
+            for code in told.gaps:
+                bits.put(code, 6)
+            bits.put(len(told.distances) - 1, 6)
+            for code in told.distances:
+                bits.put(code, 6)
+            if told.probability is not None:
+                bits.put(told.probability, 8)
+    for number, width in mask:
+        bits.put(number, width)
+    codes = [CountCode() for _ in classes]
+    for block in counts:
+        bits.put(int(block is not None), 1)
+        for code, count in zip(codes, block or ()):
+            put_count(bits, code, count)
+    for number, width in behind:
+        bits.put(number, width)
+    return bits.bytes()
+
+
+def delta_of(base, result, entry, index):
+    """A delta of one tensor between two files that write_safetensors made, from what the format keeps of it."""
+    described = ({"path": NAME, "size": len(content), "digest": blake3(content)} for content in (base, result))
+    old, new = (json.dumps(one) for one in described)
+    return container([("w", entry), ("i", index)],
+                     {"format": "wdelta-delta", "version": "1", "base": f"[{old}]", "result": new, "elements": "0",
+                      "changed": "0", "index": "i"})
+
+
+def file_of(dtype, shape, content):
+    return write_safetensors([("w", dtype, shape, content)])
+
+
+def grouped(parts, blocks):
+    """The index of one group, from its parameters and coded blocks."""
+    return (b"\2" + varint(len(blocks)) + varint(len(blocks)) + varint(len(parts)) +
+            b"".join(varint(len(block)) for block in blocks))
+
+
+def changed(elements, changes):
+    """elements, numbers of two's complement all in one class, after changes."""
+    elements, place = list(elements), -1
+    for change in changes:
+        place += change.gap + 1
+        elements[place] += -change.distance if change.sign else change.distance
+    return elements
+
+
+def block_of(changes, told=PLAIN, flaws=NO_FLAWS):
+    return classed_block(changes, [tables_of(told)], flaws)
+
+
+BLOCK = block_of(CHANGES)
+
+
+def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHANGES, dtype="I16", entry=None):
+    """A base, a delta and its result: a group of one tensor, right in all parts that are not given."""
+    parts = parameters() if parts is None else parts
+    width, old = width_of(dtype), [1000] * prod(shape)
+    base, result = (file_of(dtype, list(shape), bytes_of(side, width)) for side in (old, changed(old, changes)))
+    entry = parts + b"".join(blocks) if entry is None else entry
+    return base, delta_of(base, result, entry, grouped(parts, blocks) if index is None else index), result
+
+
+# Changes whose distances have four raw bits each, more than a state holds, and changes with so rare gaps that the coder
+# takes words.
+FAR = tuple(Change(0, gap, 40 + gap, 0) for gap in range(3))
+FAR_TOLD = Told((1, 1, 1), (0,) * 10 + (1,))
+RARE = (Change(0, 1, 1, 0),) * 5
+RARE_TOLD = Told((63, 1), (63, 1))
+SIGNED = Told(PLAIN.gaps, PLAIN.distances, 128)
+MATRIX = (2, 5)
+
+
+def right():
+    """Groups that look odd and break no rule: bases, deltas, results."""
+    long = Told(PLAIN.gaps, (1,) + (0,) * 29)
+    return [
+        case(), case(parameters((PLAIN, None), (128,))), case(parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))),
+        # Masks in which no bit is set, or all are; what fills them up is not looked at.
+        case(parameters((SIGNED,), head=1, mask=((0xE0, 8),)), shape=MATRIX),
+        case(parameters((SIGNED,), head=2, mask=((0xFC, 8),)), shape=MATRIX),
+        case(parameters((SIGNED,), head=3, mask=((0x1F, 8), (3, 8))), shape=MATRIX),
+        # As many distance buckets as there may be.
+        case(parameters((long,)), [block_of(CHANGES, long)]),
+        case(parameters((FAR_TOLD,)), [block_of(FAR, FAR_TOLD)], changes=FAR),
+        case(parameters((RARE_TOLD,), counts=((5,),)), [block_of(RARE, RARE_TOLD)], changes=RARE),
+        # A group without parameters.
+        case(b"", [b"\x11\3\0\1\2\1\1\0"])]
+
+
+def broken_groups():
+    """A list of what is wrong, a part of this decoder's message, base and delta."""
+    few, one = ((4,),), Change(0, 0, 1, 0)
+    too_long = Told(PLAIN.gaps, (1,) + (0,) * 30)
+    none = parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))
+    rows = [
+        ("the first unknown bit", "unknown bits", parameters(head=4)),
+        ("the second unknown bit", "unknown bits", parameters(head=8)),
+        ("a bound of 0", "do not ascend", parameters((None, PLAIN), (0,))),
+        ("equal bounds", "do not ascend", parameters((PLAIN, None, None), (128, 128))),
+        ("falling bounds", "do not ascend", parameters((PLAIN, None, None), (129, 128))),
+        ("no gap weights", "no weight", parameters((PLAIN, Told((0, 0), (1,))), (128,), counts=((3, 0),))),
+        ("no distance weights", "no weight", parameters((PLAIN, Told((1,), (0,))), (128,), counts=((3, 0),))),
+        ("a distance bucket too many", "31 distance buckets", parameters((too_long,))),
+        ("a column mask without a matrix", "without rows", parameters((SIGNED,), head=1, mask=((0, 16),))),
+        ("a row mask without a matrix", "without rows", parameters((SIGNED,), head=2, mask=((0, 8),))),
+        ("bits left over", "left over", parameters(behind=((1, 1),))),
+        ("a byte left over", "left over", parameters() + b"\0"),
+        ("more zeros than any number has", "zero bits", parameters(counts=(), behind=((1, 1), (0, 200)))),
+        ("another number of changes", "", parameters(counts=few))]
+    made = [(what, reason, case(parts)) for what, reason, parts in rows]
+    made += [(f"parameters of {length} bytes", "", case(none[:length])) for length in range(1, len(none))]
+    no_sign = Told(PLAIN.gaps, PLAIN.distances, 0)
+    made.append(("a sign of probability 0", "probability 0",
+                 case(parameters((no_sign,), head=1, mask=((0, 8),)), shape=MATRIX)))
+    made += [
+        ("no changes", "0 changes", case(parameters(counts=((0,),)))),
+        ("11 changes in 10", "11 changes", case(parameters(counts=((11,),)), [block_of([one] * 11)], changes=[])),
+        ("more changes together than elements", "12 changes",
+         case(parameters((PLAIN, PLAIN), (128,), counts=((6, 6),)), changes=[])),
+        ("no classed block", "no classed block", case(parameters(counts=(None,)), [b"\x11\3\0\1\2\1\1\0"])),
+        ("no block at all", "no classed block", case(parameters(counts=(None,)), [b""], changes=[])),
+        ("a classed block that is empty", "not what the group says", case(blocks=[b""], changes=[])),
+        ("a classed block that is sparse", "not what the group says", case(blocks=[b"\x11\3\0\1\2\1\1\0"])),
+        ("a group without parameters", "unknown mode 4", case(b"")),
+        ("an encoding without groups", "unknown mode 4", case(b"", index=b"\1\1" + varint(len(BLOCK)))),
+        ("a stored classed block", "unknown bits", case(blocks=[b"\x14" + BLOCK[1:]])),
+        ("bit 5 of the mode", "unknown bits", case(blocks=[b"\x24" + BLOCK[1:]])),
+        ("elements of eight bytes", "eight bytes", case(dtype="I64")),
+        ("a class without elements", "end of its class", case(parameters((PLAIN, None), (1,)), changes=[])),
+        ("a gap beyond the block", "end of its class", case(blocks=[block_of([Change(0, 2, 1, 0)] * 4)], changes=[],
+                                                           parts=parameters(counts=few)))]
+    for what, reason, flaws in (("loose ends in the states", "loose ends in the states", Flaws(held=1 << 8)),
+                                ("the last loose end in the states", "loose ends in the states", Flaws(held=1 << 14)),
+                                ("raw bits where there are none", "loose ends behind", Flaws(held=1)),
+                                ("bits behind the states", "behind the states", Flaws(pad=0x80)),
+                                ("a state that ends too large", "out of range", Flaws(least_end=HIGH)),
+                                ("one that ends much too large", "out of range", Flaws(least_end=1 << 24))):
+        made.append((what, reason, case(blocks=[block_of(CHANGES, flaws=flaws)])))
+    for what, reason, block in (("a byte behind", "behind the raw bits", BLOCK + b"\0"),
+                                ("a word behind", "behind the raw bits", BLOCK + b"\0\0"),
+                                ("cut states", "cut", BLOCK[:-1]), ("no states", "cut", BLOCK[:1])):
+        made.append((what, reason, case(blocks=[block])))
+    far = block_of(FAR, FAR_TOLD)
+    for what, reason, block in (("a raw byte too few", "cut", far[:-1]),
+                                ("a raw byte too many", "behind the raw", far + b"\0"),
+                                ("loose raw bits", "loose ends behind", far[:-1] + bytes([far[-1] | 0x80]))):
+        made.append((what, reason, case(parameters((FAR_TOLD,)), [block], changes=FAR)))
+    rare = block_of(RARE, RARE_TOLD)
+    for length in (1, 2, 3, 4):
+        made.append((f"{length} bytes of words too few", "cut", case(parameters((RARE_TOLD,), counts=((5,),)),
+                                                                     [rare[:-length]], changes=RARE)))
+    parts, whole = parameters(), parameters() + BLOCK
+    made += [(what, reason, case(index=index)) for what, reason, index in (
+        ("a group of no blocks", "group of 0", b"\2\1\0\0" + grouped(parts, [BLOCK])[2:]),
+        ("a group of two blocks", "group of 2", b"\2\1\2" + varint(len(parts)) + varint(len(BLOCK)) + b"\0"),
+        ("parameters longer than the entry", "longer", b"\2\1\1" + varint(len(whole) + 1) + b"\0"),
+        ("an index that ends in the group", "cut", b"\2\1\1" + varint(len(parts))),
+        ("an index that ends before the group", "cut", b"\2\1"),
+        ("a group too many", "behind the index", grouped(parts, [BLOCK]) + b"\1\0\0"))]
+    return [(what, reason, base, delta) for what, reason, (base, delta, _) in made + _two_blocks()]
+
+
+def _two_blocks():
+    """The same where a group has a second block, which changes nothing if it is taken for what it is not."""
+    shape = (BLOCK_ELEMENTS + ELEMENTS,)
+
+    def made(what, reason, counts, blocks):
+        return what, reason, case(parameters(counts=counts), blocks, shape)
+
+    return [made("the second block is said to be classed", "not what the group says", ((3,), (3,)), [BLOCK, b""]),
+            made("the second block is classed unsaid", "not what the group says", ((3,), None), [BLOCK, BLOCK]),
+            made("a second number below 0", "-1 changes", ((3,), (-1,)), [BLOCK, b""])]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classed blocks: the section of that name in wdelta-delta(5)."""
+
+from array import array
+
+from bits import BitReader
+from elements import BLOCK_ELEMENTS, TYPECODE, order
+from frequencies import TOTAL, bucket_start
+from refusal import require
+
+CLASSED = 4
+LOW, HIGH = 1 << 15, 1 << 16  # where a coder's state ends
+
+
+def coder_count(changes):
+    return 1 if changes < 128 else 2 if changes < 256 else 4 if changes < 512 else 8
+
+
+def context_of(value, width, floating):
+    bits = 8 * width
+    if not floating:
+        return value >> (bits - 8)
+    return (value << 1 if width == 1 else value >> (bits - 9)) & 255
+
+
+def places_of_classes(elements, group, width, floating):
+    """For each class of the group the places of its elements in the block."""
+    class_of = [group.class_of(context) for context in range(256)]
+    places = [[] for _ in group.classes]
+    for place, value in enumerate(elements):
+        places[class_of[context_of(value, width, floating)]].append(place)
+    return places
+
+
+class ClassedBlock:
+    """One coded block whose mode is classed; of the same use as a Block."""
+
+    frame_size = None
+
+    def __init__(self, coded, group, place, what):
+        """place: that of the block in its group."""
+        require(coded[0] == CLASSED, f"{what}: unknown bits in the first byte of a block")
+        self._coded, self._group, self._what = bytes(coded[1:]), group, what
+        self._counts, self._width = group.counts[place], group.shape.width
+        self._begin = (group.shape.first_block + place) * BLOCK_ELEMENTS
+        self.changed = sum(self._counts)
+
+    def applied(self, base, floating):
+        """The elements of the result in bytes and how many of them changed; base is the bytes of the base's."""
+        old = array(TYPECODE[self._width])
+        old.frombytes(base)
+        new, bits = array(TYPECODE[self._width], old), 8 * self._width
+        places = places_of_classes(old, self._group, self._width, floating)
+        classes = [number for number, count in enumerate(self._counts) for _ in range(count)]
+        before, rank = None, -1
+        for number, (gap, distance, sign) in zip(classes, self._changes(classes)):
+            # Each class begins anew.
+            rank = (rank if number == before else -1) + 1 + gap
+            before = number
+            require(rank < len(places[number]), f"{self._what}: a change lies behind the end of its class")
+            place = places[number][rank]
+            sign ^= self._group.turned(self._begin + place)
+            ordered = order(old[place], bits) if floating else old[place]
+            ordered = (ordered - distance if sign else ordered + distance) & (1 << bits) - 1
+            new[place] = order(ordered, bits) if floating else ordered
+        return new.tobytes(), self.changed
+
+    def _changes(self, classes):
+        """Gap, distance and sign as it is coded of each change."""
+        coders = coder_count(len(classes))
+        states, at = self._states(coders)
+        gap_buckets, step_symbols = [], []
+
+        def decoded(coder, symbols):
+            nonlocal at
+            x = states[coder]
+            r = x % TOTAL
+            symbol = symbols.at[r]
+            x = symbols.frequency[symbol] * (x // TOTAL) + r - symbols.begin[symbol]
+            if x < LOW:
+                require(at + 2 <= len(self._coded), f"{self._what}: the words are cut")
+                x = x << 16 | int.from_bytes(self._coded[at:at + 2], "little")
+                at += 2
+            states[coder] = x
+            return symbol
+
+        for begin in range(0, len(classes), coders):
+            turn = [self._group.classes[number] for number in classes[begin:begin + coders]]
+            gap_buckets += [decoded(coder, one.gaps) for coder, one in enumerate(turn)]
+            step_symbols += [decoded(coder, one.steps) for coder, one in enumerate(turn)]
+        return self._with_raw_bits(gap_buckets, step_symbols, states, at)
+
+    def _states(self, coders):
+        """The states at first, and where the words begin."""
+        bits = BitReader(self._coded[:4 * coders + coders * 30 // 8 + 1], f"{self._what}: states")
+        more = [bits.take(4) for _ in range(coders)]
+        states = [1 << (15 + extra) | bits.take(15 + extra) for extra in more]
+        total_bits = sum(19 + extra for extra in more)
+        padding = bits.take(-total_bits % 8)
+        require(padding == 0, f"{self._what}: bits behind the states")
+        return states, (total_bits + 7) // 8
+
+    def _with_raw_bits(self, gap_buckets, step_symbols, states, at):
+        require(all(LOW <= state < HIGH for state in states), f"{self._what}: a state ends out of range")
+        held = sum((state - LOW) << (15 * coder) for coder, state in enumerate(states))
+        front = 15 * len(states) // 8
+        require(held >> (8 * front) == 0, f"{self._what}: loose ends in the states")
+        raw = held.to_bytes(front, "little") + self._coded[at:]
+        bits = BitReader(raw, f"{self._what}: raw bits")
+        changes, total_bits = [], 0
+        for bucket, symbol in zip(gap_buckets, step_symbols):
+            values = []
+            for start, more in (bucket_start(bucket), bucket_start(symbol // 2)):
+                values.append(start + bits.take(more))
+                total_bits += more
+            changes.append((values[0], values[1] + 1, symbol & 1))
+        require(len(raw) == max(front, (total_bits + 7) // 8), f"{self._what}: bytes behind the raw bits")
+        require(bits.take(8 * len(raw) - total_bits) == 0, f"{self._what}: loose ends behind the raw bits")
+        return changes

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of a group of blocks: "Groups" and "Sign masks" of wdelta-delta(5)."""
+
+from collections import namedtuple
+
+from bits import BitReader
+from elements import BLOCK_ELEMENTS
+from frequencies import Symbols, probability_weights, step_weights, weight_of
+from refusal import require
+
+NO_SIGNS = 128  # the probability of a sign in 1/256 where there is no mask
+ROW_LIMIT = 65536
+
+# What a group is about: the width of its elements, how long rows are (see row_length), the number of its first block
+# and how many elements each of its blocks has.
+Shape = namedtuple("Shape", "width row first_block counts")
+# The frequencies of one class.
+Class = namedtuple("Class", "gaps steps")
+
+
+def row_length(shape):
+    """How long the rows of a tensor are; 0 when it has none."""
+    return shape[-1] if len(shape) > 1 and 2 <= shape[-1] <= ROW_LIMIT else 0
+
+
+class CountCode:
+    """How the numbers of changes of one class are told, one classed block after another."""
+
+    def __init__(self):
+        self.count, self._t, self._first = 0, 256, True
+
+    def order(self):
+        return max(0, (self._t // 4).bit_length() - 1)
+
+    def told(self, difference):
+        """Takes note of the difference to the next count, as the page numbers differences."""
+        self.count += (difference >> 1) ^ -(difference & 1)
+        self._t = 4 * (1 + self.count.bit_length()) if self._first else self._t - self._t // 4 + difference
+        self._first = False
+
+
+class Group:
+    """The parameters of a group, read: classes (None for one that is not used), masks, and counts, for each block the
+    number of changes of each class, or None where the block is not classed."""
+
+    def __init__(self, content, shape, what):
+        require(shape.width < 8, f"{what}: classed blocks of elements of eight bytes")
+        self.shape = shape
+        width, row, first_element = shape.width, shape.row, shape.first_block * BLOCK_ELEMENTS
+        bits = BitReader(content, what)
+        class_count = bits.take(4) + 1
+        has_columns, has_rows = bits.take(1), bits.take(1)
+        require(bits.take(2) == 0, f"{what}: unknown bits are set")
+        require(row or not has_columns and not has_rows, f"{what}: a sign mask without rows")
+        self.bounds = [bits.take(8) for _ in range(class_count - 1)]
+        require(all(low < high for low, high in zip([0] + self.bounds, self.bounds)), f"{what}: bounds do not ascend")
+        self.classes = [self._class(bits, width, has_columns or has_rows, what) if bits.take(1) else None
+                        for _ in range(class_count)]
+        self._columns = self._rows = 0
+        if has_columns:
+            self._columns = bits.take(row + -row % 8)
+        if has_rows:
+            last = first_element + sum(shape.counts) - 1
+            rows = last // row - first_element // row + 1
+            self._rows = bits.take(rows + -rows % 8)
+        self.masked = has_columns or has_rows
+        codes = [CountCode() for _ in self.classes]
+        self.counts = [self._block_counts(bits, codes, elements, what) if bits.take(1) else None
+                       for elements in shape.counts]
+        bits.finish()
+        require(any(self.counts), f"{what}: it has no classed block")
+
+    @staticmethod
+    def _class(bits, width, masked, what):
+        given = bits.take(1)
+        gap_buckets = bits.take(5) + 1
+        if given:
+            gaps = [weight_of(bits.take(6)) for _ in range(gap_buckets)]
+        else:
+            gaps = probability_weights(bits.take(8), gap_buckets)
+        distance_buckets = bits.take(6) + 1
+        require(distance_buckets <= 2 * (8 * width - 1), f"{what}: {distance_buckets} distance buckets")
+        distances = [weight_of(bits.take(6)) for _ in range(distance_buckets)]
+        require(any(gaps) and any(distances), f"{what}: no weight but 0")
+        probability = bits.take(8) if masked else NO_SIGNS
+        require(probability, f"{what}: signs of probability 0")
+        return Class(Symbols(gaps), Symbols(step_weights(distances, probability)))
+
+    def _block_counts(self, bits, codes, elements, what):
+        counts = []
+        for one, code in zip(self.classes, codes):
+            if one:
+                order = code.order()
+                below = bits.zeros(32) + order
+                code.told((1 << below | bits.take(below)) - (1 << order))
+                require(0 <= code.count <= elements, f"{what}: {code.count} changes in {elements} elements")
+            counts.append(code.count)
+        require(1 <= sum(counts) <= elements, f"{what}: {sum(counts)} changes in {elements} elements")
+        return counts
+
+    def class_of(self, context):
+        return sum(bound <= context for bound in self.bounds)
+
+    def turned(self, element):
+        """Whether the sign of an element is turned round, counted from the beginning of the tensor."""
+        if not self.masked:
+            return 0
+        row, column = divmod(element, self.shape.row)
+        row -= self.shape.first_block * BLOCK_ELEMENTS // self.shape.row
+        return (self._columns >> column ^ self._rows >> row) & 1

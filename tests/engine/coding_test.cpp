@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of classed blocks, alone, on buffers that end where memory does.
+#include "elements.hpp"
+#include "engine/class_map.hpp"
+#include "engine/engine.hpp"
+#include "engine/symbol_table.hpp"
+#include "guarded.hpp"
+
+#include <algorithm>
+#include <array>
+#include <doctest/doctest.h>
+#include <string>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+template <class Visit>
+void each_usable_engine(Visit visit) {
+  for (const Engine& engine : engines()) {
+    if (engine.usable()) visit(engine);
+  }
+}
+
+constexpr std::size_t padded(std::size_t count) { return (count + 63) / 64 * 64; }
+
+/// A place for some elements of a wider type; only the span is checked, alignment is not promised.
+template <class T>
+T* typed(std::span<std::uint8_t> bytes) {
+  return reinterpret_cast<T*>(bytes.data());
+}
+
+template <class T>
+std::span<const std::uint8_t> bytes_of(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(T)};
+}
+
+ClassBounds random_bounds(std::mt19937_64& random, std::size_t count) {
+  Bytes all(255);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i + 1);
+  std::ranges::shuffle(all, random);
+  all.resize(count);
+  std::ranges::sort(all);
+  return all;
+}
+
+std::uint8_t context_by_the_page(std::uint64_t element, ElementType type) {
+  const unsigned bits = 8U * type.width_bytes;
+  if (type.kind == ElementKind::integer) return static_cast<std::uint8_t>(element >> (bits - 8));
+  return static_cast<std::uint8_t>(type.width_bytes == 1 ? element << 1 : element >> (bits - 9));
+}
+
+/// Classes of so many elements, 0xff behind them, some of them in long runs.
+Bytes random_classes(std::mt19937_64& random, std::size_t count, std::uint32_t class_count) {
+  Bytes classes(padded(count), 0xff);
+  std::uint8_t k = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (random() % (count % 3 == 0 ? 100 : 2) == 0) k = static_cast<std::uint8_t>(random() % class_count);
+    classes[i] = k;
+  }
+  return classes;
+}
+
+std::vector<std::uint16_t> random_positions(std::mt19937_64& random, std::size_t count, double density) {
+  std::vector<std::uint16_t> positions;
+  std::bernoulli_distribution changes(density);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (changes(random)) positions.push_back(static_cast<std::uint16_t>(i));
+  }
+  return positions;
+}
+
+std::vector<std::size_t> counts_of_elements() {
+  std::vector<std::size_t> counts;
+  for (std::size_t count = 1; count <= 200; ++count) counts.push_back(count);
+  counts.insert(counts.end(), {1023, 1024, 1025, 4097, 65535, 65536});
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("classes are how many bounds are not above the context, for every length and element type") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded elements(4 * 65536 + 64);
+  Guarded classes(65536);
+  for (const ElementType type : k_element_types) {
+    if (type.width_bytes == 8) continue;
+    for (const std::size_t count : counts_of_elements()) {
+      const Bytes content = random_bytes(random, count * type.width_bytes);
+      const ClassBounds bounds = random_bounds(random, count > 1000 ? 15 : random() % 16);
+      Bytes wanted(padded(count), 0xff);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint8_t context = context_by_the_page(get(content.data(), i, type.width_bytes), type);
+        wanted[i] =
+            static_cast<std::uint8_t>(std::ranges::count_if(bounds, [&](auto bound) { return bound <= context; }));
+      }
+      each_usable_engine([&](const Engine& engine) {
+        for (const std::size_t distance : {0, 1, 7}) {
+          const auto from = elements.copy(content, distance);
+          const auto to = classes.last(padded(count));
+          std::ranges::fill(to, std::uint8_t{0x77});
+          Guarded few(16);
+          engine.block(type).classify(from.data(), static_cast<std::uint32_t>(count), few.copy(bounds).data(),
+                                      static_cast<std::uint32_t>(bounds.size()), to.data());
+          CAPTURE(engine.name);
+          CAPTURE(int{type.width_bytes});
+          CAPTURE(int(type.kind));
+          CAPTURE(count);
+          if (!std::ranges::equal(to, wanted)) FAIL("other classes");
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("every context has its class, under any bounds") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  std::vector<std::uint16_t> all(65536);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  for (std::size_t bound_count = 0; bound_count <= 15; ++bound_count) {
+    const ClassBounds bounds = random_bounds(random, bound_count);
+    for (const ElementKind kind : {ElementKind::integer, ElementKind::floating}) {
+      each_usable_engine([&](const Engine& engine) {
+        Bytes classes(65536);
+        engine.block({2, kind}).classify(all.data(), 65536, bounds.data(), static_cast<std::uint32_t>(bound_count),
+                                         classes.data());
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < 65536; ++i) {
+          wrong += classes[i] != class_of(context_by_the_page(i, {2, kind}), bounds);
+        }
+        CAPTURE(engine.name);
+        CAPTURE(bound_count);
+        CHECK(wrong == 0);
+      });
+    }
+  }
+}
+
+TEST_CASE("ranks count the elements of the class before, and lead back to the positions") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded class_room(65536);
+  Guarded position_room(2 * 65536);
+  Guarded rank_room(2 * 65536);
+  for (const std::size_t count : counts_of_elements()) {
+    for (const double density : {0.0, 0.002, 0.05, 0.5, 1.0}) {
+      const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+      const Bytes classes = random_classes(random, count, class_count);
+      const auto positions = random_positions(random, count, density);
+      const auto changes = static_cast<std::uint32_t>(positions.size());
+      std::vector<std::uint16_t> ranks;
+      std::array<std::uint32_t, 16> before{};
+      std::size_t at = 0;
+      for (const std::uint16_t position : positions) {
+        for (; at < position; ++at) ++before[classes[at]];
+        ranks.push_back(static_cast<std::uint16_t>(before[classes[position]]));
+      }
+      // The same class by class.
+      std::vector<std::uint16_t> ordered_ranks;
+      std::vector<std::uint16_t> ordered_positions;
+      std::vector<std::uint32_t> class_changes(class_count);
+      for (std::uint32_t k = 0; k < class_count; ++k) {
+        for (std::size_t i = 0; i < changes; ++i) {
+          if (classes[positions[i]] != k) continue;
+          ordered_ranks.push_back(ranks[i]);
+          ordered_positions.push_back(positions[i]);
+          ++class_changes[k];
+        }
+      }
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(density);
+        CAPTURE(class_count);
+        const CodingKernels& coding = engine.kernels->coding;
+        const auto given = class_room.copy(classes);
+        const auto written = rank_room.last(2 * changes);
+        coding.rank_changes(given.data(), static_cast<std::uint32_t>(count), class_count,
+                            typed<std::uint16_t>(position_room.copy(bytes_of(positions))), changes,
+                            typed<std::uint16_t>(written));
+        if (!std::ranges::equal(written, bytes_of(ranks))) FAIL("other ranks");
+        const auto found = position_room.last(2 * changes);
+        const bool all = coding.find_ranks(
+            given.data(), static_cast<std::uint32_t>(count), class_count, class_changes.data(),
+            typed<std::uint16_t>(rank_room.copy(bytes_of(ordered_ranks))), typed<std::uint16_t>(found));
+        if (!all) FAIL("not all found");
+        if (!std::ranges::equal(found, bytes_of(ordered_positions))) FAIL("other positions");
+      });
+    }
+  }
+}
+
+TEST_CASE("a rank that its class has not is noticed, whichever class it is") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded class_room(65536);
+  Guarded position_room(2 * 65536);
+  Guarded rank_room(2 * 65536);
+  for (const std::size_t count : counts_of_elements()) {
+    const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+    const Bytes classes = random_classes(random, count, class_count);
+    const auto of = static_cast<std::uint8_t>(random() % class_count);
+    const auto members = static_cast<std::uint32_t>(std::ranges::count(classes, of));
+    for (const std::uint32_t beyond : {members, members + 1, 65535U}) {
+      if (beyond > 65535) continue;
+      std::vector<std::uint32_t> class_changes(class_count);
+      std::vector<std::uint16_t> ranks{static_cast<std::uint16_t>(beyond)};
+      class_changes[of] = 1;
+      // One that is there, in the class behind.
+      const std::uint32_t next = of + 1U;
+      if (next < class_count && std::ranges::count(classes, next) != 0) {
+        ranks.push_back(0);
+        class_changes[next] = 1;
+      }
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CHECK(!engine.kernels->coding.find_ranks(class_room.copy(classes).data(), static_cast<std::uint32_t>(count),
+                                                 class_count, class_changes.data(),
+                                                 typed<std::uint16_t>(rank_room.copy(bytes_of(ranks))),
+                                                 typed<std::uint16_t>(position_room.last(2 * ranks.size()))));
+      });
+    }
+  }
+}
+
+namespace {
+
+/// Random tables of some classes, and symbols that they have.
+struct Symbols {
+  std::vector<EncodeEntry> entries;
+  std::vector<Slot> slots;
+  Bytes change_classes;
+  Bytes gaps;
+  Bytes steps;
+  std::vector<std::uint16_t> gap_entries;
+  std::vector<std::uint16_t> step_entries;
+};
+
+/// `rare`: one in how many symbols is not the most likely one.
+Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint32_t class_count, std::uint64_t rare) {
+  Symbols made;
+  made.entries.resize(256UL * class_count);
+  made.slots.resize(2048UL * class_count);
+  std::vector<std::array<Frequencies, 2>> tables(class_count);
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      std::vector<std::uint64_t> weights(kind == 0 ? k_gap_buckets : k_step_symbols);
+      for (std::uint64_t& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 100;
+      weights[random() % weights.size()] = rare * 500;
+      tables[k][kind] = frequencies_of(weights);
+      fill_encode_entries(tables[k][kind], made.entries.data() + 256UL * k + (kind == 0 ? 0 : k_gap_buckets));
+      fill_slots(tables[k][kind], made.slots.data() + 2048UL * k + 1024 * kind);
+    }
+  }
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    const auto k = static_cast<std::uint8_t>(std::uint64_t{i} * class_count / changes);
+    const auto drawn = [&](const Frequencies& frequencies) {
+      if (random() % rare != 0) return std::ranges::max_element(frequencies) - frequencies.begin();
+      for (;;) {
+        const std::size_t symbol = random() % frequencies.size();
+        if (frequencies[symbol] != 0) return static_cast<std::ptrdiff_t>(symbol);
+      }
+    };
+    made.change_classes.push_back(k);
+    made.gaps.push_back(static_cast<std::uint8_t>(drawn(tables[k][0])));
+    made.steps.push_back(static_cast<std::uint8_t>(drawn(tables[k][1])));
+    made.gap_entries.push_back(static_cast<std::uint16_t>(256 * k + made.gaps.back()));
+    made.step_entries.push_back(static_cast<std::uint16_t>(256 * k + k_gap_buckets + made.steps.back()));
+  }
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("decoding symbols undoes encoding them, the same words and states from every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  std::vector<std::uint32_t> counts{255, 256, 257, 511, 512, 513, 5000, 65536};
+  for (std::uint32_t count = 1; count <= 130; ++count) counts.push_back(count);
+  Guarded rooms[] = {Guarded(2 * 65536), Guarded(2 * 65536), Guarded(4 * 65536),
+                     Guarded(65536),     Guarded(65536),     Guarded(65536)};
+  for (const std::uint32_t changes : counts) {
+    for (const std::uint32_t lanes : {1U, 2U, 4U, 8U}) {
+      if (changes < lanes) continue;
+      for (const std::uint64_t rare : {1, 4, 1000}) {
+        const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+        const Symbols symbols = random_symbols(random, changes, class_count, rare);
+        std::array<std::uint32_t, 8> ends{};
+        for (std::uint32_t lane = 0; lane < lanes; ++lane) ends[lane] = 0x8000U | (random() & 0x7fff);
+        std::vector<std::uint16_t> agreed;
+        std::array<std::uint32_t, 8> agreed_states{};
+        bool is_first = true;
+        CAPTURE(changes);
+        CAPTURE(lanes);
+        CAPTURE(rare);
+        each_usable_engine([&](const Engine& engine) {
+          CAPTURE(engine.name);
+          std::array<std::uint32_t, 8> states = ends;
+          const auto room = rooms[2].last(4UL * changes);
+          auto* const words_end = reinterpret_cast<std::uint16_t*>(room.data() + room.size());
+          const std::uint16_t* const words = engine.kernels->coding.encode_symbols(
+              symbols.entries.data(), typed<std::uint16_t>(rooms[0].copy(bytes_of(symbols.gap_entries))),
+              typed<std::uint16_t>(rooms[1].copy(bytes_of(symbols.step_entries))), changes, lanes, states.data(),
+              words_end);
+          if (words < typed<std::uint16_t>(room) || words > words_end) FAIL("words outside their room");
+          const std::vector<std::uint16_t> written(words, static_cast<const std::uint16_t*>(words_end));
+          if (!is_first && (written != agreed || states != agreed_states)) FAIL("two engines differ");
+          agreed = written;
+          agreed_states = states;
+          is_first = false;
+          for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+            if (states[lane] >> 31 != 0 || states[lane] < 0x8000) FAIL("a state out of range");
+          }
+        });
+        each_usable_engine([&](const Engine& engine) {
+          CAPTURE(engine.name);
+          const auto decode = [&](std::span<const std::uint8_t> words, std::array<std::uint32_t, 8>& states) {
+            const auto given = rooms[2].copy(words);
+            const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
+                symbols.slots.data(), rooms[5].copy(symbols.change_classes).data(), changes, lanes, states.data(),
+                given.data(), given.data() + given.size(), rooms[3].last(changes).data(),
+                rooms[4].last(changes).data());
+            return rest == nullptr ? -1 : given.data() + given.size() - rest;
+          };
+          std::array<std::uint32_t, 8> states = agreed_states;
+          if (decode(bytes_of(agreed), states) != 0) FAIL("words are left, or are too few");
+          if (states != ends) FAIL("other states at the end");
+          if (!std::ranges::equal(rooms[3].last(changes), symbols.gaps)) FAIL("other gaps");
+          if (!std::ranges::equal(rooms[4].last(changes), symbols.steps)) FAIL("other steps");
+          // What lies behind the words stays there.
+          Bytes more(bytes_of(agreed).begin(), bytes_of(agreed).end());
+          more.insert(more.end(), 5, 0xee);
+          states = agreed_states;
+          if (decode(more, states) != 5) FAIL("takes what is not its own");
+          if (states != ends) FAIL("other states with bytes behind");
+          // A byte or a word less is too few.
+          for (const std::size_t fewer : {1, 2, 3}) {
+            if (fewer > bytes_of(agreed).size()) continue;
+            states = agreed_states;
+            if (decode(bytes_of(agreed).first(bytes_of(agreed).size() - fewer), states) != -1)
+              FAIL("a cut is not seen");
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("symbols from any states and words are symbols, the same from every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536), Guarded(65536)};
+  for (int round = 0; round < 2000; ++round) {
+    const auto changes = static_cast<std::uint32_t>(1 + random() % (round % 10 == 0 ? 3000 : 600));
+    const std::uint32_t lanes = changes < 8 ? 1 : 1U << random() % 4;
+    const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+    const Symbols symbols = random_symbols(random, changes, class_count, 1);
+    const Bytes words = random_bytes(random, random() % (4 * changes));
+    std::array<std::uint32_t, 8> begin{};
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      begin[lane] = 0x8000U + static_cast<std::uint32_t>(random() >> (33 + random() % 16));
+      begin[lane] = std::min(begin[lane], 0x7fffffffU);
+    }
+    std::string agreed;
+    CAPTURE(changes);
+    CAPTURE(lanes);
+    each_usable_engine([&](const Engine& engine) {
+      std::array<std::uint32_t, 8> states = begin;
+      const auto given = rooms[0].copy(words);
+      const auto gaps = rooms[2].last(changes);
+      const auto steps = rooms[3].last(changes);
+      const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
+          symbols.slots.data(), rooms[1].copy(symbols.change_classes).data(), changes, lanes, states.data(),
+          given.data(), given.data() + given.size(), gaps.data(), steps.data());
+      std::string made = "refused";
+      if (rest != nullptr) {
+        made.assign(gaps.begin(), gaps.end());
+        made.append(steps.begin(), steps.end());
+        made.append(reinterpret_cast<const char*>(states.data()), 4UL * lanes);
+        made.append(std::to_string(rest - given.data()));
+      }
+      CAPTURE(engine.name);
+      if (!agreed.empty() && made != agreed) FAIL("two engines differ");
+      agreed = made;
+    });
+  }
+}
+
+}  // namespace wdelta

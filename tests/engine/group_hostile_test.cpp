@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
+#include "groups.hpp"
+#include "guarded.hpp"
+
+#include <doctest/doctest.h>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+/// Decodes broken groups of one block with every engine, from bytes and into elements that lie between forbidden pages.
+class Victim {
+ public:
+  Victim(Bytes base, ElementType type, const MatrixPlace& place)
+      : base_(std::move(base)),
+        type_(type),
+        place_(place),
+        elements_(base_.size()),
+        coded_(12 * k_block_elements),
+        parameters_(4 * k_block_elements) {
+    for (const Engine& engine : engines()) {
+      if (engine.usable()) decoders_.emplace_back(engine);
+    }
+  }
+
+  enum class Outcome { taken, refused };
+
+  /// What every engine says; the test fails where two differ.
+  Outcome suffer(std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
+    std::optional<Outcome> agreed;
+    Bytes result;
+    for (BlockDecoder& decoder : decoders_) {
+      const auto elements = elements_.copy(base_);
+      Outcome outcome = Outcome::taken;
+      try {
+        const GroupTables tables(parameters_.copy(parameters), shape_of(base_.size(), type_, place_));
+        decoder.apply(coded_.copy(coded), type_, elements, &tables, 0);
+      } catch (const Error& error) {
+        if (error.fault() != Fault::corrupt || !error.object().empty()) FAIL(error.what());
+        outcome = Outcome::refused;
+      }
+      if (agreed && *agreed != outcome) FAIL("one engine refuses what another takes");
+      if (agreed && outcome == Outcome::taken && !std::ranges::equal(result, elements)) FAIL("two engines differ");
+      agreed = outcome;
+      result.assign(elements.begin(), elements.end());
+    }
+    return *agreed;
+  }
+
+ private:
+  Bytes base_;
+  ElementType type_;
+  MatrixPlace place_;
+  Guarded elements_;
+  Guarded coded_;
+  Guarded parameters_;
+  std::vector<BlockDecoder> decoders_;
+};
+
+/// Calls visit(victim, group, random) for a classed block of so many elements of every type, as rows and as a matrix.
+template <class Visit>
+void each_group(std::size_t count, double density, Visit visit) {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupEncoder encoder(best_engine(), BlockChoice::classed);
+  for (const ElementType type : k_classed_types) {
+    for (const std::uint64_t row : {0, 8}) {
+      const MatrixPlace place{row, 4};
+      const Bytes base = random_bytes(random, count * type.width_bytes);
+      Bytes next = base;
+      if (row == 0) next = changed(base, type, density, random);
+      // One way only: where there are rows there is a mask then.
+      for (std::size_t i = 0; i < count && row != 0; ++i) {
+        if (random() % 100 >= std::uint64_t(100 * density)) continue;
+        put(next.data(), i, type.width_bytes,
+            element_by_the_page(get(base.data(), i, type.width_bytes), 1 + i % 2, type));
+      }
+      CodedGroup group;
+      encode_group(encoder, base, next, type, place, group);
+      if (group.parameters.empty()) continue;
+      Victim victim(base, type, place);
+      CAPTURE(int{type.width_bytes});
+      CAPTURE(int(type.kind));
+      CAPTURE(row);
+      REQUIRE((victim.suffer(group.parameters, group.bytes) == Victim::Outcome::taken));
+      visit(victim, group, random);
+    }
+  }
+}
+
+void must_refuse(Victim& victim, std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
+  if (victim.suffer(parameters, coded) == Victim::Outcome::taken) FAIL("taken");
+}
+
+}  // namespace
+
+TEST_CASE("parameters or a classed block cut at any length or with a byte behind are refused") {
+  for (const double density : {0.1, 0.9}) {
+    each_group(300, density, [](Victim& victim, CodedGroup& group, auto&) {
+      for (std::size_t length = 0; length < group.parameters.size(); ++length) {
+        CAPTURE(length);
+        must_refuse(victim, std::span(group.parameters).first(length), group.bytes);
+      }
+      for (std::size_t length = 1; length < group.bytes.size(); ++length) {
+        CAPTURE(length);
+        must_refuse(victim, group.parameters, std::span(group.bytes).first(length));
+      }
+      group.bytes.push_back(0);
+      must_refuse(victim, group.parameters, group.bytes);
+      group.bytes.pop_back();
+      group.parameters.push_back(0);
+      must_refuse(victim, group.parameters, group.bytes);
+    });
+  }
+}
+
+TEST_CASE("a small group with any bit flipped is refused or harms nothing, the same for every engine") {
+  for (const double density : {0.1, 0.5, 0.9}) {
+    each_group(density < 0.5 ? 100 : 700, density, [](Victim& victim, CodedGroup& group, auto&) {
+      for (std::vector<std::uint8_t>* const part : {&group.parameters, &group.bytes}) {
+        for (std::size_t bit = 0; bit < 8 * part->size(); ++bit) {
+          const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
+          (*part)[bit / 8] ^= mask;
+          victim.suffer(group.parameters, group.bytes);
+          (*part)[bit / 8] ^= mask;
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a full block with bytes changed here and there is refused or harms nothing") {
+  for (const double density : {0.02, 0.5, 1.0}) {
+    each_group(k_block_elements, density, [](Victim& victim, CodedGroup& group, auto& random) {
+      for (int round = 0; round < 24; ++round) {
+        std::vector<std::uint8_t>& part = round % 2 == 0 ? group.parameters : group.bytes;
+        // Mostly near the front, where the states are, or at the end, where the raw bits are.
+        std::size_t at = random() % part.size();
+        if (round % 4 == 1) at = random() % std::min<std::size_t>(part.size(), 40);
+        if (round % 8 == 3) at = part.size() - 1 - random() % std::min<std::size_t>(part.size(), 40);
+        const auto mask = static_cast<std::uint8_t>(1 + random() % 255);
+        part[at] ^= mask;
+        victim.suffer(group.parameters, group.bytes);
+        part[at] ^= mask;
+      }
+    });
+  }
+}
+
+TEST_CASE("bytes that were never a group are refused or harm nothing") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_element_types) {
+    for (const std::uint64_t row : {0, 2, 65536}) {
+      Victim victim(random_bytes(random, 300UL * type.width_bytes), type, {row, 65536});
+      for (int round = 0; round < 1000; ++round) {
+        Bytes parameters = random_bytes(random, random() % 100);
+        Bytes coded = random_bytes(random, 1 + random() % 400);
+        coded[0] &= 0x13;
+        if (round % 2 == 0) coded[0] = 4;
+        if (!parameters.empty()) parameters[0] &= static_cast<std::uint8_t>(round % 3 == 0 ? 0x3f : 0x01);
+        victim.suffer(parameters, coded);
+      }
+    }
+  }
+}
+
+TEST_CASE("a block that the group takes for another one is refused") {
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base(300, 7);
+  Bytes next = base;
+  for (std::size_t i = 0; i < 40; ++i) next[i * i % 300] = static_cast<std::uint8_t>(8 + i % 3);
+  CodedGroup group;
+  GroupEncoder encoder(best_engine(), BlockChoice::classed);
+  encode_group(encoder, base, next, type, {}, group);
+  Bytes alone;
+  BlockEncoder(best_engine()).encode(base, next, type, alone);
+  Victim victim(base, type, {});
+  must_refuse(victim, group.parameters, alone);
+  BlockDecoder decoder(best_engine());
+  Bytes elements = base;
+  CHECK_THROWS_WITH_AS(decoder.apply(group.bytes, type, elements), "its group has no parameters", Error);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group.hpp"
+
+#include "groups.hpp"
+
+#include <doctest/doctest.h>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::classed, BlockChoice::unknown_bytes,
+                                     BlockChoice::sparse};
+
+/// Elements as weights are: most contexts rare, a few next to each other holding nearly all.
+Bytes weights(std::mt19937_64& random, std::size_t count, ElementType type) {
+  Bytes bytes = random_bytes(random, count * type.width_bytes);
+  std::geometric_distribution<std::uint64_t> below(0.3);
+  const auto context_shift = static_cast<unsigned>(8 * type.width_bytes - 9);
+  for (std::size_t i = 0; i < count && type.width_bytes > 1; ++i) {
+    const std::uint64_t exponent = 122 - std::min<std::uint64_t>(below(random), 100);
+    const std::uint64_t kept = get(bytes.data(), i, type.width_bytes) & ~(std::uint64_t{255} << context_shift);
+    put(bytes.data(), i, type.width_bytes, kept | exponent << context_shift);
+  }
+  return bytes;
+}
+
+void check(GroupCoders& coders, const Bytes& base, const Bytes& next, ElementType type, const MatrixPlace& place = {}) {
+  const std::string wrong = coders.wrong_with(base, next, type, place);
+  if (wrong.empty()) return;
+  CAPTURE(int{type.width_bytes});
+  CAPTURE(int(type.kind));
+  CAPTURE(base.size() / type.width_bytes);
+  CAPTURE(place.row_elements);
+  CAPTURE(place.first_element);
+  FAIL(wrong);
+}
+
+}  // namespace
+
+TEST_CASE("decoding undoes encoding for short groups, the same bytes from every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const BlockChoice choice : k_choices) {
+    GroupCoders coders(choice);
+    for (const ElementType type : k_element_types) {
+      for (std::size_t count = 1; count <= 200; ++count) {
+        const double densities[] = {0.0, 0.01, 0.1, 0.5, 1.0};
+        const double density = densities[random() % std::size(densities)];
+        const Bytes base = random_bytes(random, count * type.width_bytes);
+        CAPTURE(density);
+        check(coders, base, changed(base, type, density, random), type);
+      }
+    }
+  }
+}
+
+TEST_CASE("decoding undoes encoding at every density, from one block to several, the same bytes from every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
+    GroupCoders coders(choice);
+    for (const ElementType type : k_element_types) {
+      for (const std::size_t count : {65535, 65536, 65537, 3 * 65536 + 77}) {
+        for (const double density : {0.0001, 0.003, 0.01, 0.12, 0.5, 1.0}) {
+          const Bytes base = weights(random, count, type);
+          CAPTURE(density);
+          check(coders, base, changed(base, type, density, random), type);
+          if (type.width_bytes == 8) CHECK(coders.coded.parameters.empty());
+          if (choice == BlockChoice::classed && type.width_bytes < 8) CHECK(!coders.coded.parameters.empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks without changes lie between others, first and last") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  for (const ElementType type : {k_bf16, ElementType{1, ElementKind::integer}}) {
+    const std::size_t block = std::size_t{k_block_elements} * type.width_bytes;
+    const Bytes base = weights(random, 5 * k_block_elements + 100, type);
+    const Bytes all = changed(base, type, 0.05, random);
+    for (unsigned changing = 0; changing < 64; ++changing) {
+      Bytes next = base;
+      each_block_of(base.size(), type, [&](std::size_t number, std::size_t begin, std::size_t size) {
+        if ((changing >> number & 1) != 0)
+          std::copy_n(all.begin() + std::ptrdiff_t(number * block), size, next.begin() + std::ptrdiff_t(begin));
+      });
+      CAPTURE(changing);
+      check(coders, base, next, type);
+    }
+  }
+}
+
+TEST_CASE("steps come back, from one to the lowest and the highest number, across zero, minus zero and NaN") {
+  for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
+    GroupCoders coders(choice);
+    for (const ElementType type : k_classed_types) {
+      const std::uint64_t most = all_bits(type);
+      const std::uint64_t half = highest_bit(type);
+      const std::uint64_t numbers[] = {0,    1,        2,        half,     half + 1,       half - 1,
+                                       most, most - 1, most / 3, half / 2, half + half / 2};
+      for (const std::size_t repeats : {1, 20}) {
+        Bytes base;
+        Bytes next;
+        for (std::size_t round = 0; round < repeats; ++round) {
+          for (const std::uint64_t from : numbers) {
+            for (const std::uint64_t to : numbers) {
+              base.resize(base.size() + type.width_bytes);
+              next.resize(base.size());
+              put(base.data(), base.size() / type.width_bytes - 1, type.width_bytes, from);
+              put(next.data(), base.size() / type.width_bytes - 1, type.width_bytes, to);
+            }
+          }
+        }
+        check(coders, base, next, type);
+      }
+    }
+  }
+}
+
+TEST_CASE("every distance of a small element and every power of two of a large one comes back, up and down") {
+  GroupCoders coders(BlockChoice::classed);
+  for (const ElementType type : k_classed_types) {
+    Bytes base(65536UL * type.width_bytes);
+    Bytes next = base;
+    for (std::size_t i = 0; i < 65536; ++i) {
+      std::uint64_t distance = i / 2;
+      if (type.width_bytes == 4) distance = (std::uint64_t{1} << (i / 2 % 32)) + i % 7 - 3;
+      put(next.data(), i, type.width_bytes, element_by_the_page(0, (2 * distance + i % 2) & all_bits(type), type));
+    }
+    check(coders, base, next, type);
+  }
+}
+
+TEST_CASE("gaps come back, up to all of a block and all of a class") {
+  GroupCoders coders(BlockChoice::classed);
+  for (const ElementType type : k_classed_types) {
+    for (const std::size_t gap :
+         {0, 1, 2, 3, 4, 5, 6, 7, 8, 255, 256, 257, 1000, 32767, 32768, 49151, 49152, 65534, 65535}) {
+      Bytes base(65536UL * type.width_bytes);
+      // A second class, which lies in between and changes at another pace.
+      for (std::size_t i = 0; i < 65536; i += 3) put(base.data(), i, type.width_bytes, all_bits(type) / 2);
+      for (const bool again : {false, true}) {
+        Bytes next = base;
+        for (std::size_t i = gap; i < 65536; i += gap + 1) {
+          put(next.data(), i, type.width_bytes, get(base.data(), i, type.width_bytes) ^ 1);
+          if (!again) break;
+        }
+        CAPTURE(gap);
+        CAPTURE(again);
+        check(coders, base, next, type);
+      }
+    }
+  }
+}
+
+TEST_CASE("all of the 65,536 patterns of two bytes change into any other") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
+    GroupCoders coders(choice);
+    std::vector<std::uint16_t> patterns(65536);
+    for (std::size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<std::uint16_t>(i);
+    Bytes base(131072);
+    Bytes next(131072);
+    for (int round = 0; round < 2; ++round) {
+      std::memcpy(base.data(), patterns.data(), base.size());
+      std::ranges::shuffle(patterns, random);
+      std::memcpy(next.data(), patterns.data(), next.size());
+      for (const ElementType type : {k_bf16, ElementType{2, ElementKind::integer}}) check(coders, base, next, type);
+    }
+  }
+}
+
+TEST_CASE("what changes at random all over is not larger than the elements as they are") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::unknown_bytes}) {
+    GroupCoders coders(choice);
+    for (const ElementType type : k_element_types) {
+      for (const std::size_t count : {1, 50, 127, 600, 5000, 65536, 2 * 65536 + 300}) {
+        for (const double density : {0.6, 0.9, 1.0}) {
+          const Bytes base = random_bytes(random, count * type.width_bytes);
+          Bytes next = random_bytes(random, count * type.width_bytes);
+          for (std::size_t i = 0; i < count; ++i) {
+            if (random() % 100 >= std::uint64_t(100 * density)) {
+              put(next.data(), i, type.width_bytes, get(base.data(), i, type.width_bytes));
+            }
+          }
+          CAPTURE(density);
+          check(coders, base, next, type);
+          // Each block has its mode in front.
+          CHECK(coders.size_bytes() <= next.size() + coders.coded.blocks.size());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a choice of one mode is kept to") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const auto& [choice, mode] : {std::pair{BlockChoice::sparse, BlockMode::sparse},
+                                     {BlockChoice::dense, BlockMode::dense},
+                                     {BlockChoice::whole, BlockMode::whole},
+                                     {BlockChoice::classed, BlockMode::classed}}) {
+    GroupCoders coders(choice);
+    for (const ElementType type : k_classed_types) {
+      for (const std::size_t count : {5, 3000, 70000}) {
+        for (const double density : {0.01, 1.0}) {
+          const Bytes base = weights(random, count, type);
+          check(coders, base, changed(base, type, density, random), type);
+          for (const CodedGroup::Block& block : coders.coded.blocks) {
+            CHECK((block.summary.mode == mode || block.summary.changes == 0));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace wdelta

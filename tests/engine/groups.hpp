@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of blocks for the tests of this room: coded, and decoded, by every engine that runs here.
+#pragma once
+
+#include "elements.hpp"
+#include "engine/group.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wdelta::testing {
+
+inline constexpr std::array<ElementType, 6> k_classed_types = {{{1, ElementKind::integer},
+                                                                {1, ElementKind::floating},
+                                                                {2, ElementKind::integer},
+                                                                {2, ElementKind::floating},
+                                                                {4, ElementKind::integer},
+                                                                {4, ElementKind::floating}}};
+
+/// Calls visit(block, begin, size_bytes) for each block of so many bytes.
+template <class Visit>
+void each_block_of(std::size_t bytes, ElementType type, Visit visit) {
+  const std::size_t whole = std::size_t{k_block_elements} * type.width_bytes;
+  for (std::size_t begin = 0; begin < bytes; begin += whole) {
+    visit(begin / whole, begin, std::min(whole, bytes - begin));
+  }
+}
+
+inline GroupShape shape_of(std::size_t bytes, ElementType type, const MatrixPlace& place) {
+  const std::uint64_t elements = bytes / type.width_bytes;
+  return {type, (elements + k_block_elements - 1) / k_block_elements, elements, place};
+}
+
+inline void encode_group(GroupEncoder& encoder, const std::vector<std::uint8_t>& base,
+                         const std::vector<std::uint8_t>& next, ElementType type, const MatrixPlace& place,
+                         CodedGroup& group) {
+  encoder.begin(type, place, base.size() / type.width_bytes);
+  each_block_of(base.size(), type, [&](std::size_t, std::size_t begin, std::size_t size) {
+    encoder.add(std::span(base).subspan(begin, size), std::span(next).subspan(begin, size));
+  });
+  encoder.finish(group);
+}
+
+/// Throws what the decoder throws.
+inline void decode_group(BlockDecoder& decoder, const CodedGroup& group, ElementType type, const MatrixPlace& place,
+                         std::vector<std::uint8_t>& elements) {
+  std::optional<GroupTables> tables;
+  if (!group.parameters.empty()) tables.emplace(group.parameters, shape_of(elements.size(), type, place));
+  std::size_t coded = 0;
+  each_block_of(elements.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
+    decoder.apply(std::span(group.bytes).subspan(coded, group.blocks[block].size_bytes), type,
+                  std::span(elements).subspan(begin, size), tables ? &*tables : nullptr, block);
+    coded += group.blocks[block].size_bytes;
+  });
+}
+
+/// One encoder and one decoder per engine that runs here, used again and again, for one choice of mode.
+class GroupCoders {
+ public:
+  explicit GroupCoders(BlockChoice choice) {
+    for (const Engine& engine : engines()) {
+      if (!engine.usable()) continue;
+      names_.emplace_back(engine.name);
+      encoders_.emplace_back(engine, choice);
+      decoders_.emplace_back(engine);
+    }
+  }
+
+  /// Encodes with every engine, decodes with every engine. Returns what is wrong, or nothing.
+  std::string wrong_with(const std::vector<std::uint8_t>& base, const std::vector<std::uint8_t>& next, ElementType type,
+                         const MatrixPlace& place = {}) {
+    for (std::size_t i = 0; i < encoders_.size(); ++i) {
+      CodedGroup& made = i == 0 ? coded : other_;
+      encode_group(encoders_[i], base, next, type, place, made);
+      if (made.parameters != coded.parameters) return names_[i] + ": other parameters than " + names_[0];
+      if (made.bytes != coded.bytes) return names_[i] + ": other bytes than " + names_[0];
+      if (const char* const wrong = wrong_summary(made, base, next, type)) return names_[i] + ": " + wrong;
+    }
+    for (std::size_t i = 0; i < decoders_.size(); ++i) {
+      elements_ = base;
+      try {
+        decode_group(decoders_[i], coded, type, place, elements_);
+      } catch (const std::exception& error) {
+        return names_[i] + ": refuses: " + error.what();
+      }
+      if (elements_ != next) return names_[i] + ": does not come back";
+    }
+    return "";
+  }
+
+  /// Bytes of the group made last, all together.
+  std::size_t size_bytes() const { return coded.parameters.size() + coded.bytes.size(); }
+
+  CodedGroup coded;
+
+ private:
+  static const char* wrong_summary(const CodedGroup& made, const std::vector<std::uint8_t>& base,
+                                   const std::vector<std::uint8_t>& next, ElementType type) {
+    const char* wrong = nullptr;
+    std::size_t coded = 0;
+    bool any_classed = false;
+    each_block_of(base.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
+      if (wrong != nullptr) return;
+      if (block >= made.blocks.size()) {
+        wrong = "blocks are missing";
+        return;
+      }
+      std::uint32_t changes = 0;
+      std::uint64_t largest = 0;
+      for (std::size_t i = begin; i < begin + size; i += type.width_bytes) {
+        const std::uint64_t step = step_by_the_page(get(base.data() + i, 0, type.width_bytes),
+                                                    get(next.data() + i, 0, type.width_bytes), type);
+        changes += step != 0;
+        largest = std::max(largest, step / 2 + step % 2);
+      }
+      const auto& [size_bytes, summary] = made.blocks[block];
+      if (summary.changes != changes || summary.largest_step != largest) wrong = "summary";
+      if ((changes == 0) != (size_bytes == 0)) wrong = "a block without changes has bytes, or one with changes none";
+      if (size_bytes == 0 && summary.mode != BlockMode::same) wrong = "mode of a block without changes";
+      if (size_bytes != 0 && (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode)) wrong = "mode";
+      any_classed |= summary.mode == BlockMode::classed;
+      coded += size_bytes;
+    });
+    if (wrong == nullptr && coded != made.bytes.size()) wrong = "sizes do not add up";
+    if (wrong == nullptr && any_classed == made.parameters.empty()) wrong = "parameters without use, or use without";
+    return wrong;
+  }
+
+  std::vector<std::string> names_;
+  std::vector<GroupEncoder> encoders_;
+  std::vector<BlockDecoder> decoders_;
+  CodedGroup other_;
+  std::vector<std::uint8_t> elements_;
+};
+
+}  // namespace wdelta::testing

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sign_mask.hpp"
+
+#include "groups.hpp"
+
+#include <doctest/doctest.h>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+enum class Structure { columns, rank_one, none };
+
+/// Changes of about this density whose ways follow the structure, but for a few.
+Bytes moved(const Bytes& base, ElementType type, const MatrixPlace& place, Structure structure, double density,
+            std::mt19937_64& random) {
+  Bytes next = base;
+  std::vector<std::uint8_t> columns = random_bytes(random, place.row_elements);
+  const std::uint64_t count = base.size() / type.width_bytes;
+  std::vector<std::uint8_t> rows = random_bytes(random, place.row_count(count));
+  std::bernoulli_distribution changes(density);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!changes(random)) continue;
+    const std::uint64_t at = place.first_element + i;
+    const std::uint64_t row = at / place.row_elements - place.first_element / place.row_elements;
+    std::uint64_t way = random() % 20 == 0 ? 1 : 0;
+    if (structure != Structure::none) way ^= columns[at % place.row_elements] & 1U;
+    if (structure == Structure::rank_one) way ^= rows[row] & 1U;
+    if (structure == Structure::none) way = random() & 1;
+    put(next.data(), i, type.width_bytes, element_by_the_page(get(base.data(), i, type.width_bytes), 2 - way, type));
+  }
+  return next;
+}
+
+}  // namespace
+
+TEST_CASE("expanding gives each element the bits of its column and its row") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const std::uint64_t row : {2, 3, 7, 8, 9, 55, 56, 57, 63, 64, 65, 100, 512, 1000, 65535, 65536}) {
+    for (int round = 0; round < 6; ++round) {
+      const MatrixPlace place{row, random() % 200'000};
+      const std::uint64_t first = random() % 3 * 65536;
+      const auto count = static_cast<std::uint32_t>(round == 0 ? 65536 : 1 + random() % 65536);
+      SignMask mask;
+      if (round % 3 != 1) mask.columns = random_bytes(random, (row + 7) / 8);
+      if (round % 3 != 2) mask.rows = random_bytes(random, (place.row_count(first + count) + 7) / 8);
+      std::vector<std::uint64_t> flips((count + 63) / 64, random());
+      expand_sign_mask(mask, place, first, count, flips);
+      std::uint32_t wrong = 0;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const std::uint64_t at = place.first_element + first + i;
+        const std::uint64_t down = at / row - place.first_element / row;
+        unsigned bit = mask.columns.empty() ? 0 : mask.columns[at % row / 8] >> (at % row % 8) & 1U;
+        bit ^= mask.rows.empty() ? 0 : mask.rows[down / 8] >> (down % 8) & 1U;
+        wrong += ((flips[i / 64] >> (i % 64)) & 1) != bit;
+      }
+      CAPTURE(row);
+      CAPTURE(place.first_element);
+      CAPTURE(first);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a mask is found where signs follow columns, or columns and rows, and none where they do not") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const std::uint64_t row : {16, 63, 64, 100}) {
+    for (const std::uint64_t first : {0, 5, 65536}) {
+      const MatrixPlace place{row, first};
+      const std::uint64_t count = 20'000;
+      std::vector<std::uint8_t> columns = random_bytes(random, row);
+      std::vector<std::uint8_t> rows = random_bytes(random, place.row_count(count));
+      for (const Structure structure : {Structure::columns, Structure::rank_one, Structure::none}) {
+        std::vector<SignedChange> changes;
+        for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 2)) {
+          const std::uint64_t down = (first + i) / row - first / row;
+          std::uint32_t negative = columns[(first + i) % row] & 1U;
+          if (structure == Structure::rank_one) negative ^= rows[down] & 1U;
+          if (structure == Structure::none) negative = random() & 1;
+          changes.push_back({i, negative});
+        }
+        const SignMask mask = choose_sign_mask(changes, place, count);
+        CHECK(mask.columns.empty() == (structure == Structure::none));
+        CHECK(mask.rows.empty() == (structure != Structure::rank_one));
+        if (structure == Structure::none) continue;
+        // It leaves all signs the same.
+        std::vector<std::uint64_t> flips((count + 63) / 64);
+        expand_sign_mask(mask, place, 0, static_cast<std::uint32_t>(count), flips);
+        std::size_t negatives = 0;
+        for (const SignedChange& change : changes) {
+          negatives += change.negative ^ (flips[change.element / 64] >> (change.element % 64) & 1);
+        }
+        CAPTURE(row);
+        CAPTURE(first);
+        CHECK((negatives == 0 || negatives == changes.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const MatrixPlace place{60, 59};
+  const std::uint64_t count = (4UL << 20) + 65536;  // what begins in a segment of 4 MiB, of one byte each
+  const std::vector<std::uint8_t> rows = random_bytes(random, place.row_count(count));
+  CHECK(rows.size() > 65536);
+  std::vector<SignedChange> changes;
+  for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 16)) {
+    changes.push_back({i, rows[(place.first_element + i) / 60] & 1U});
+  }
+  const SignMask mask = choose_sign_mask(changes, place, count);
+  REQUIRE(!mask.rows.empty());
+  std::size_t wrong = 0;
+  for (const SignedChange& change : changes) {
+    const std::uint64_t at = place.first_element + change.element;
+    const unsigned column = mask.columns.empty() ? 0 : mask.columns[at % 60 / 8] >> (at % 60 % 8) & 1U;
+    wrong += (change.negative ^ column ^ (mask.rows[at / 60 / 8] >> (at / 60 % 8))) & 1;
+  }
+  CHECK((wrong == 0 || wrong == changes.size()));
+}
+
+TEST_CASE("matrices with rows of any length come back, from the beginning or the middle of a row") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  for (const ElementType type : {k_bf16, ElementType{4, ElementKind::floating}, ElementType{1, ElementKind::floating},
+                                 ElementType{2, ElementKind::integer}}) {
+    for (const std::uint64_t row : {1, 2, 3, 63, 64, 65, 512, 65535, 65536, 65537}) {
+      for (const std::uint64_t first_block : {0, 1, 37}) {
+        const MatrixPlace place{row, first_block * k_block_elements};
+        const std::size_t count = row == 512 ? 65536 : 2 * 65536 + 300;
+        const Bytes base = random_bytes(random, count * type.width_bytes);
+        for (const Structure structure : {Structure::columns, Structure::rank_one}) {
+          const Bytes next = moved(base, type, place, structure, 0.3, random);
+          const std::string wrong = coders.wrong_with(base, next, type, place);
+          CAPTURE(int{type.width_bytes});
+          CAPTURE(row);
+          CAPTURE(first_block);
+          if (!wrong.empty()) FAIL(wrong);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the longest group has more short rows than 65,536, and they come back") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const ElementType type{1, ElementKind::floating};
+  const std::size_t count = (4UL << 20) + 65536;  // what begins in a segment of 4 MiB
+  const Bytes base = random_bytes(random, count);
+  GroupCoders coders(BlockChoice::automatic);
+  for (const std::uint64_t row : {2, 3, 16, 60}) {
+    const MatrixPlace place{row, 65536};
+    CAPTURE(row);
+    const Bytes next = moved(base, type, place, Structure::columns, 0.02, random);
+    const std::string wrong = coders.wrong_with(base, next, type, place);
+    if (!wrong.empty()) FAIL(wrong);
+    const std::size_t with_rows = coders.size_bytes();
+    CHECK(coders.wrong_with(base, next, type) == "");
+    CHECK(with_rows < coders.size_bytes());
+  }
+}
+
+}  // namespace wdelta
