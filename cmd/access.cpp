@@ -66,6 +66,12 @@ fs::path hub_home() {
   return cache.empty() ? cache : cache / "huggingface";
 }
 
+// Where the Hub's own client keeps models.
+fs::path hub_cache_directory() {
+  if (const std::string own = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}); !own.empty()) return own;
+  return hub_home().empty() ? fs::path() : hub_home() / "hub";
+}
+
 // As the Hub's own client looks for it.
 void find_hub_token(HubAccess& hub) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
@@ -93,11 +99,6 @@ void find_hub_token(HubAccess& hub) {
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-fs::path hub_cache_directory() {
-  if (const std::string own = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}); !own.empty()) return own;
-  return hub_home().empty() ? fs::path() : hub_home() / "hub";
 }
 
 std::uint64_t parse_rate(const std::string& text) {
@@ -140,6 +141,7 @@ Access access_to(const std::string& location, const NetworkArguments& arguments)
     while (endpoint.ends_with('/')) endpoint.pop_back();
     access.hub.endpoint = endpoint;
   }
+  access.hub.cache_directory = hub_cache_directory();
   try {
     find_hub_token(access.hub);
   } catch (const Error&) {

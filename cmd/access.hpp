@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -29,9 +28,6 @@ void add_network_options(CLI::App& app, NetworkArguments& arguments);
 /// How to reach the store at `location`, and models of the Hub that a repository there refers to. Credentials of S3 are
 /// looked up for it only; a token that cannot be read is an error for a bucket of the Hub only.
 Access access_to(const std::string& location, const NetworkArguments& arguments);
-
-/// Where the Hub's own client keeps what it downloads; empty when there is no such place.
-std::filesystem::path hub_cache_directory();
 
 /// "500k", "20M", "1.5G" or a number: bytes. Throws usage.
 std::uint64_t parse_rate(const std::string& text);

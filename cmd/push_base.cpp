@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "push_base.hpp"
 
-#include "access.hpp"
 #include "base/error.hpp"
 #include "format.hpp"
 
@@ -39,13 +38,6 @@ std::optional<HubBaseOptions> base_options(const BaseArguments& arguments, const
   options.kept = arguments.reference ? BaseKept::referred : BaseKept::copied;
   options.filter = filter;
   for (const std::string& copy : arguments.copies) options.local_copies.emplace_back(copy);
-  if (const std::filesystem::path cache = hub_cache_directory(); !cache.empty()) {
-    // As the Hub's own client names them.
-    const std::size_t slash = options.model.model.find('/');
-    const std::string folder =
-        fmt::format("models--{}--{}", options.model.model.substr(0, slash), options.model.model.substr(slash + 1));
-    options.snapshot_roots.push_back(cache / folder / "snapshots");
-  }
   return options;
 }
 

@@ -50,10 +50,7 @@ class BaseKeeper {
         options_(&options),
         at_(&at),
         execution_(&execution),
-        objects_(repository.store(), nothing_known_, execution),
-        directories_(options.local_copies) {
-    for (const fs::path& root : options.snapshot_roots) directories_.push_back(root / at.commit);
-  }
+        objects_(repository.store(), nothing_known_, execution) {}
 
   ManifestFile keep(const ModelFile& file, HubBase& base) {
     base.report.size_bytes += file.size_bytes;
@@ -98,8 +95,10 @@ class BaseKeeper {
   // From a copy that is here and is the same, else from the Hub.
   FoundFile find(const ModelFile& file, HubBaseReport& report) {
     const ModelHub& models = repository_->models();
-    for (const fs::path& directory : directories_) {
-      const fs::path path = directory / file.path;
+    std::vector<fs::path> copies;
+    for (const fs::path& directory : options_->local_copies) copies.push_back(directory / file.path);
+    if (auto downloaded = models.downloaded(*at_, file.path)) copies.push_back(std::move(*downloaded));
+    for (const fs::path& path : copies) {
       std::error_code ignored;
       if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) != file.size_bytes) continue;
       const auto open = [path]() -> std::shared_ptr<const ByteReader> {
@@ -139,7 +138,6 @@ class BaseKeeper {
   const Execution* execution_;
   RecipeGraph nothing_known_;
   ObjectWriter objects_;
-  std::vector<fs::path> directories_;
   std::size_t inlined_bytes_ = 0;
   bool is_announced_ = false;
 };

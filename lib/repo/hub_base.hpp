@@ -23,8 +23,6 @@ struct HubBaseOptions {
   BaseKept kept = BaseKept::copied;
   PathFilter filter;                                ///< which of its files are taken
   std::vector<std::filesystem::path> local_copies;  ///< directories where its files may lie
-  std::vector<std::filesystem::path>
-      snapshot_roots;  ///< directories with one for each commit, as the Hub's client makes
 };
 
 /// What bringing in a base came to.

@@ -2,6 +2,7 @@
 #include "repo/version_finder.hpp"
 
 #include "base/error.hpp"
+#include "base/reader_digest.hpp"
 
 #include <fmt/format.h>
 
@@ -22,13 +23,33 @@ Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph
           fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex())};
 }
 
+namespace {
+
+// Null when there is none, or it is another file: to read it once more is nothing beside fetching it.
+std::shared_ptr<const ByteReader> open_downloaded(const ModelHub& models, const Recipe& recipe,
+                                                  const Execution& execution) {
+  const auto path = models.downloaded(recipe.reference->at, recipe.reference->path);
+  if (!path) return nullptr;
+  NoProgress silent;  // it is counted when it is used
+  auto file = std::make_shared<File>(File::open(*path));
+  if (file->size_bytes() == recipe.size_bytes &&
+      digest_of(*file, {execution.threads, &silent, execution.stop}) == recipe.digest) {
+    return file;
+  }
+  execution.progress->note(fmt::format("{}: is not {}", path->string(), recipe.reference->name()));
+  return nullptr;
+}
+
+}  // namespace
+
 std::shared_ptr<const ByteReader> open_reference(const Repository& repository, const Recipe& recipe,
-                                                 const std::string& path) {
+                                                 const std::string& path, const Execution& execution) {
   const ModelReference& reference = *recipe.reference;
   const auto gone = [&](const std::string& why) {
     return Error(Fault::not_found, reference.name(), fmt::format("{}; {} is made from it", why, path),
                  "wdelta push --repair --base DIR REPO restores it from a copy");
   };
+  if (auto local = open_downloaded(repository.models(), recipe, execution)) return local;
   std::shared_ptr<const ByteReader> file;
   try {
     file = repository.models().open(reference.at, reference.path);
@@ -74,8 +95,8 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
 
 FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
   if (recipe.reference) {
-    return whole_version({path, recipe.size_bytes, recipe.digest}, open_reference(*repository_, recipe, path),
-                         Fault::corrupt);
+    return whole_version({path, recipe.size_bytes, recipe.digest},
+                         open_reference(*repository_, recipe, path, *execution_), Fault::corrupt);
   }
   const std::string key = object_key(recipe.bytes.object);
   std::shared_ptr<const ByteReader> object = repository_->store().get(key);

@@ -27,6 +27,8 @@ struct HubAccess {
   std::string endpoint = "https://huggingface.co";
   std::string token;         ///< secret; empty: none
   std::string token_source;  ///< where it came from, for messages: "HF_TOKEN"
+  /// Where the Hub's own client keeps the models that it downloads; empty: nowhere.
+  std::filesystem::path cache_directory;
 };
 
 enum class S3Addressing {

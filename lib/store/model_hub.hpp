@@ -7,7 +7,9 @@
 #include "store/access.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +75,8 @@ class ModelHub {
   virtual std::vector<ModelFile> look_up(const ModelCommit& at, std::span<const std::string> paths) const = 0;
   /// Null when there is no such file. What is small comes at once, the rest as it is read.
   virtual std::shared_ptr<const ByteReader> open(const ModelCommit& at, const std::string& path) const = 0;
+  /// Where the Hub's own client may have left that file on this machine; its bytes are still to be proven.
+  virtual std::optional<std::filesystem::path> downloaded(const ModelCommit& at, const std::string& path) const = 0;
   /// For bytes that should be those of `file`.
   virtual std::unique_ptr<EtagHash> hash_for(const ModelFile& file) const = 0;
 };

@@ -223,6 +223,23 @@ class ReferenceTest(BaseCase):
         self.assert_pulls(REPO + "@main~1", self.base)
         self.run_ok("verify", REPO, "--deep")
 
+    def test_what_the_hubs_own_client_downloaded_is_not_fetched(self):
+        self.download()
+        self.refer()
+        self.hub.log.clear()
+        self.run_ok("pull", self.repo, self.scratch / "out", "--offline")
+        self.assert_same_tree(self.scratch / "out", self.tuned)
+        self.assertEqual(self.requests(), [])
+        cached = self.scratch / "hf/hub/models--org--model/snapshots" / FIRST / "model-1.safetensors"
+        content = bytearray(cached.read_bytes())
+        content[-1] ^= 1
+        cached.write_bytes(content)
+        pulled = self.run_any("pull", f"{self.repo}@main~1", self.scratch / "other")
+        self.assertEqual(pulled.code, 0, self.told(pulled))
+        self.assertIn(f"is not {MODEL}@{FIRST}/model-1.safetensors", pulled.err)
+        self.assert_same_tree(self.scratch / "other", self.base)
+        self.assertEqual(len({request.split("?")[0] for request in self.requests("GET .*/resolve/")}), 1)
+
     def test_on_s3(self):
         with S3() as s3:
             more = {**self.elsewhere()["env"], **s3.environment()}

@@ -105,6 +105,17 @@ std::shared_ptr<const ByteReader> HubModels::open(const ModelCommit& at, const s
   return found ? reader_of(std::move(*found), spool_directory_, read_ahead_) : nullptr;
 }
 
+std::optional<fs::path> HubModels::downloaded(const ModelCommit& at, const std::string& path) const {
+  const fs::path& cache = connection_->access().cache_directory;
+  if (cache.empty()) return std::nullopt;
+  const std::size_t slash = at.model.find('/');
+  const std::string folder = fmt::format("models--{}--{}", at.model.substr(0, slash), at.model.substr(slash + 1));
+  fs::path file = cache / folder / "snapshots" / at.commit / path;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  return file;
+}
+
 std::unique_ptr<EtagHash> HubModels::hash_for(const ModelFile& file) const { return make_etag_hash(file); }
 
 }  // namespace wdelta

@@ -21,6 +21,7 @@ class HubModels final : public ModelHub {
   std::vector<ModelFile> list(const ModelCommit& at) const override;
   std::vector<ModelFile> look_up(const ModelCommit& at, std::span<const std::string> paths) const override;
   std::shared_ptr<const ByteReader> open(const ModelCommit& at, const std::string& path) const override;
+  std::optional<std::filesystem::path> downloaded(const ModelCommit& at, const std::string& path) const override;
   std::unique_ptr<EtagHash> hash_for(const ModelFile& file) const override;
 
  private:
