@@ -6,12 +6,13 @@
 #include "base/parallel.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace wdelta {
 
-SteadyReader::SteadyReader(const ByteReader& file, const Execution& execution)
-    : file_(&file), tree_(file.size_bytes(), {k_stretch_bytes}) {
-  constexpr std::size_t k_stretches = 16;  // that a thread reads at a time
+SteadyReader::SteadyReader(std::shared_ptr<const ByteReader> file, const Execution& execution)
+    : file_(std::move(file)), tree_(file_->size_bytes(), {k_stretch_bytes}) {
+  constexpr std::size_t k_stretches = 4;  // that a thread reads at a time: in its cache still when they are hashed
   const std::size_t count = tree_.segment_count();
   parallel_for((count + k_stretches - 1) / k_stretches, execution, [&] {
     return [&, buffer = Buffer()](std::size_t task) mutable {
@@ -19,7 +20,7 @@ SteadyReader::SteadyReader(const ByteReader& file, const Execution& execution)
       const std::uint64_t begin_bytes = std::uint64_t{task} * k_stretches * k_stretch_bytes;
       const std::uint64_t end_bytes = std::uint64_t{end - 1} * k_stretch_bytes + stretch_bytes(end - 1);
       const auto bytes = buffer.of_size(static_cast<std::size_t>(end_bytes - begin_bytes));
-      file.read_at(begin_bytes, bytes);
+      file_->read_at(begin_bytes, bytes);
       for (std::size_t index = task * k_stretches; index < end; ++index) {
         tree_.set_segment(index, bytes.subspan((index - task * k_stretches) * k_stretch_bytes, stretch_bytes(index)));
       }

@@ -21,8 +21,8 @@ namespace wdelta {
 /// to it in between. Gives no byte that is not the one that was hashed.
 class SteadyReader final : public ByteReader {
  public:
-  /// Reads and hashes all of `file`, which must outlive it, on all threads; reports nothing.
-  SteadyReader(const ByteReader& file, const Execution& execution);
+  /// Reads and hashes all of `file` on all threads; reports nothing.
+  SteadyReader(std::shared_ptr<const ByteReader> file, const Execution& execution);
 
   const Digest& digest() const { return digest_; }
   std::uint64_t size_bytes() const override { return file_->size_bytes(); }
@@ -43,7 +43,7 @@ class SteadyReader final : public ByteReader {
   void read_stretch(std::size_t index, std::span<std::uint8_t> bytes) const;
   std::shared_ptr<const Stretch> stretch(std::size_t index) const;
 
-  const ByteReader* file_;
+  std::shared_ptr<const ByteReader> file_;
   Blake3Tree tree_;
   Digest digest_;
   mutable std::mutex mutex_;

@@ -41,27 +41,27 @@ Digest FileKeeper::keep_bytes(const CheckpointFile& file, const std::shared_ptr<
 Digest FileKeeper::keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
   const SafetensorsHeader header = SafetensorsHeader::read(*reader);
   if (previous_ == nullptr || previous_->for_place(file.path, header).empty())
-    return objects_.put_whole(*reader, file.path);
+    return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
     return diff_file(previous_->for_place(file.path, header), file.path, reader, store_->staging_path(),
                      BlockChoice::automatic, *engine_, *execution_);
   });
   kept_.element_count += change.description.element_count;
   kept_.change_count += change.description.change_count;
-  return keep_change(change, file, *reader);
+  return keep_change(change, file, reader);
 }
 
 Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
-  if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) return objects_.put_whole(*reader, file.path);
+  if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) return objects_.put_whole(reader, file.path);
   const auto base_of = [&] { return previous_ == nullptr ? std::nullopt : previous_->opaque_for(file.path); };
   const auto base = base_of();
   const auto coding = choose_opaque_coding(base ? base->file : nullptr, *reader, *engine_);
-  if (!coding) return objects_.put_whole(*reader, file.path);
+  if (!coding) return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
     return diff_opaque_file(coding->with_base ? base_of() : std::nullopt, file.path, reader, *coding->dtype,
                             store_->staging_path(), BlockChoice::unknown_bytes, *engine_, *execution_);
   });
-  return keep_change(change, file, *reader);
+  return keep_change(change, file, reader);
 }
 
 // Compares with the previous checkpoint, and makes sure that what it was compared with is the parent commit.
@@ -84,14 +84,15 @@ FileChange FileKeeper::compare(const std::string& path, const std::function<File
 }
 
 // Keeps a delta where it pays, else the file whole.
-Digest FileKeeper::keep_change(FileChange& change, const CheckpointFile& file, const ByteReader& reader) {
+Digest FileKeeper::keep_change(FileChange& change, const CheckpointFile& file,
+                               const std::shared_ptr<const ByteReader>& reader) {
   const Digest digest = change.description.result.digest;
   if (objects_.has(digest)) return digest;
   if (pays(change.delta->size_bytes, file.size_bytes)) {
     if (change.description.opaque == nullptr) kept_.delta_bytes += change.delta->size_bytes;
     objects_.put_delta(std::move(*change.delta), change.description);
   } else if (objects_.put_whole(reader, file.path) != digest) {
-    throw Error(Fault::local, reader.name(), "changed while it was read");
+    throw Error(Fault::local, reader->name(), "changed while it was read");
   }
   return digest;
 }

@@ -66,7 +66,7 @@ class FileKeeper {
   Digest keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   Digest keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   FileChange compare(const std::string& path, const std::function<FileChange()>& diff);
-  Digest keep_change(FileChange& change, const CheckpointFile& file, const ByteReader& reader);
+  Digest keep_change(FileChange& change, const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
 
   Store* store_;
   const Commit* parent_;

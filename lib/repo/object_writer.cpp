@@ -4,7 +4,6 @@
 #include "base/blake3.hpp"
 #include "base/reader_digest.hpp"
 #include "base/steady_reader.hpp"
-#include "repo/gc_plan.hpp"
 
 #include <utility>
 
@@ -16,47 +15,31 @@ std::string object_name(const Digest& digest, bool safetensors) {
 }
 }  // namespace
 
-Digest ObjectWriter::put_whole(const ByteReader& file, const std::string& path) {
-  if (file.size_bytes() <= k_pack_file_bytes) {
-    execution_->progress->advance(file.size_bytes());
-    return put_whole(read_all(file), path);
+Digest ObjectWriter::put_whole(const std::shared_ptr<const ByteReader>& file, const std::string& path) {
+  const std::uint64_t size_bytes = file->size_bytes();
+  if (size_bytes <= k_pack_file_bytes) {
+    execution_->progress->advance(size_bytes);
+    return put_whole(read_all(*file), path);
   }
   const auto keep = [&](const Digest& digest, auto put) {
-    if (has(digest)) return digest;
     const std::string object = object_name(digest, is_weights(path));
     put(object_key(object));
-    recipes_.push_back({digest, file.size_bytes(), {object, 0, file.size_bytes()}, false, {}});
+    recipes_.push_back({digest, size_bytes, {object, 0, size_bytes}, false, {}});
     count(recipes_.back());
     return digest;
   };
   if (store_->is_remote()) {
     // The file itself is what is sent: a copy would take as much room again.
-    const SteadyReader steady(file, *execution_);
-    if (has(steady.digest())) execution_->progress->advance(file.size_bytes());
-    return keep(steady.digest(), [&](const std::string& key) {
-      if (is_there_for_good({key, file.size_bytes()})) {
-        execution_->progress->advance(file.size_bytes());
-      } else {
-        store_->put_bytes(key, steady, *execution_);
-      }
-    });
+    auto steady = std::make_shared<const SteadyReader>(file, *execution_);
+    const Digest digest = steady->digest();
+    if (!has(digest)) return keep(digest, [&](const std::string& key) { sender_.send(key, std::move(steady)); });
+    execution_->progress->advance(size_bytes);
+    return digest;
   }
   OutputFile staged = store_->stage();
-  return keep(copy_and_digest(file, staged, *execution_),
-              [&](const std::string& key) { store_->put_staged(key, std::move(staged)); });
-}
-
-// A push that is repeated finds what it had sent before it broke off. What a plan of gc names may be about to go, and
-// is sent again: that makes it younger than the plan.
-bool ObjectWriter::is_there_for_good(const Store::Wanted& wanted) {
-  constexpr std::uint64_t k_worth_asking_bytes = std::uint64_t{4} << 20;
-  if (wanted.size_bytes < k_worth_asking_bytes || !store_->has(wanted)) return false;
-  if (!doomed_) {
-    const std::optional<GcPlan> plan = read_gc_plan(*store_);
-    doomed_.emplace();
-    if (plan) doomed_->insert(plan->keys.begin(), plan->keys.end());
-  }
-  return !doomed_->contains(wanted.key);
+  const Digest digest = copy_and_digest(*file, staged, *execution_);
+  if (has(digest)) return digest;
+  return keep(digest, [&](const std::string& key) { store_->put_staged(key, std::move(staged)); });
 }
 
 Digest ObjectWriter::put_whole(std::span<const std::uint8_t> file, const std::string& path) {
@@ -104,7 +87,7 @@ void ObjectWriter::pack(Recipe recipe, std::span<const std::uint8_t> bytes, Cont
   count(recipe);
   in_pack_.push_back(std::move(recipe));
   last_in_pack_ = content;
-  if (pack_.size() >= k_pack_bytes) finish();
+  if (pack_.size() >= k_pack_bytes) finish_pack();
 }
 
 void ObjectWriter::count(const Recipe& recipe) {
@@ -113,6 +96,11 @@ void ObjectWriter::count(const Recipe& recipe) {
 }
 
 void ObjectWriter::finish() {
+  finish_pack();
+  sender_.wait();
+}
+
+void ObjectWriter::finish_pack() {
   if (in_pack_.empty()) return;
   // What is alone in its pack is an object as any other.
   const Digest digest = blake3(std::span(reinterpret_cast<const std::uint8_t*>(pack_.data()), pack_.size()));

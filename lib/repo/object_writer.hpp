@@ -4,11 +4,12 @@
 #include "base/execution.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "delta/delta_writer.hpp"
+#include "repo/object_sender.hpp"
 #include "repo/recipe.hpp"
 #include "store/store.hpp"
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -26,10 +27,10 @@ class ObjectWriter {
 
   /// What `known` can make is not put again. All must outlive it.
   ObjectWriter(Store& store, const RecipeGraph& known, const Execution& execution)
-      : store_(&store), known_(&known), execution_(&execution) {}
+      : store_(&store), known_(&known), execution_(&execution), sender_(store, execution) {}
 
   /// Keeps a file whole, in one reading; returns its digest.
-  Digest put_whole(const ByteReader& file, const std::string& path);
+  Digest put_whole(const std::shared_ptr<const ByteReader>& file, const std::string& path);
   /// The same for one that was read already.
   Digest put_whole(std::span<const std::uint8_t> file, const std::string& path);
   /// Has the store copy a file of a model, whose digest is known; it must be able to, and the file be in the Hub's
@@ -39,7 +40,8 @@ class ObjectWriter {
   void refer(const FileIdentity& file, const ModelCommit& from, const ModelFile& source);
   /// Keeps a delta that `description` describes.
   void put_delta(DeltaWriter::Finished&& delta, const DeltaDescription& description);
-  /// Writes what is still held back. Afterwards recipes() holds for everything that was put.
+  /// Writes what is still held back, and waits for what is on its way. Afterwards recipes() holds for everything that
+  /// was put.
   void finish();
 
   /// Whether a file need not be put: it has been, or is known.
@@ -51,7 +53,7 @@ class ObjectWriter {
   enum class Content { safetensors, other };
   void pack(Recipe recipe, std::span<const std::uint8_t> bytes, Content content);
   void count(const Recipe& recipe);
-  bool is_there_for_good(const Store::Wanted& wanted);
+  void finish_pack();
 
   Store* store_;
   const RecipeGraph* known_;
@@ -60,9 +62,9 @@ class ObjectWriter {
   std::vector<Recipe> in_pack_;
   Content last_in_pack_ = Content::other;
   std::set<Digest> put_;
-  std::optional<std::set<std::string>> doomed_;  // keys that a plan of gc names; read when it matters
   std::vector<Recipe> recipes_;
   std::uint64_t stored_bytes_ = 0;
+  ObjectSender sender_;
 };
 
 }  // namespace wdelta

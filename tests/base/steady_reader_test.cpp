@@ -34,8 +34,8 @@ TEST_CASE("a steady reader has the file's digest and its bytes, in whatever piec
   constexpr std::size_t k_stretch = std::size_t{256} << 10;
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, k_stretch, k_stretch + 1, 40 * k_stretch + 12'345}) {
     CAPTURE(size);
-    const MemoryReader file(testing::random_bytes(random, size), "file");
-    const auto bytes = read_all(file);
+    const auto file = std::make_shared<MemoryReader>(testing::random_bytes(random, size), "file");
+    const auto bytes = read_all(*file);
     const SteadyReader steady(file, SilentExecution(3));
     CHECK(steady.digest() == blake3(bytes));
     CHECK(read_all(steady) == bytes);
@@ -63,7 +63,7 @@ TEST_CASE("a steady reader gives nothing of a stretch that was written to since,
   const ScratchDirectory scratch;
   const auto bytes = testing::random_bytes(random, 3'000'000);
   testing::put_file(scratch / "weights", testing::text_of(bytes));
-  const File file = File::open(scratch / "weights");
+  const auto file = std::make_shared<File>(File::open(scratch / "weights"));
   const SteadyReader steady(file, SilentExecution(2));
   const std::uint64_t at = random() % bytes.size();
   CAPTURE(at);

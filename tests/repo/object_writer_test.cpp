@@ -68,7 +68,7 @@ class Written {
   SilentExecution execution_;
 };
 
-MemoryReader reader(const Bytes& bytes) { return MemoryReader(bytes, "memory"); }
+std::shared_ptr<const ByteReader> reader(const Bytes& bytes) { return std::make_shared<MemoryReader>(bytes, "memory"); }
 
 }  // namespace
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/execution.hpp"
+#include "base/steady_reader.hpp"
+#include "store/store.hpp"
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace wdelta {
+
+/// Sends large files to a remote store, from where they lie, each while the next one is looked at.
+class ObjectSender {
+ public:
+  /// Both must outlive it.
+  ObjectSender(Store& store, const Execution& execution) : store_(&store), execution_(&execution) {}
+
+  /// Waits until the one before is there, then begins with this one, unless the store has it already. Throws what went
+  /// wrong with the one before.
+  void send(const std::string& key, std::shared_ptr<const SteadyReader> file);
+  /// Returns once all are there; throws what went wrong.
+  void wait();
+
+ private:
+  bool is_there_for_good(const Store::Wanted& wanted);
+
+  Store* store_;
+  const Execution* execution_;
+  std::optional<std::set<std::string>> doomed_;  // keys that a plan of gc names; read when it matters
+  std::future<void> sending_;                    // last: it uses the rest
+};
+
+}  // namespace wdelta
