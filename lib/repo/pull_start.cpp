@@ -81,7 +81,12 @@ void require_pull_space(const Store& store, const fs::path& directory, const Pul
   if (spool && are_on_one_file_system(*spool, directory)) {
     needed_bytes += room.spooled_bytes;
   } else if (spool) {
-    require_space_at(*spool, room.spooled_bytes);
+    try {
+      require_space_at(*spool, room.spooled_bytes);
+    } catch (const Error& error) {
+      throw Error(error.fault(), error.object(), error.what(),
+                  "WDELTA_CACHE_DIR names another place for what is on its way; nothing was begun");
+    }
   }
   require_space_at(directory, needed_bytes);
 }

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import faults_test
 import testing
 from s3_test import MIB, REPO, Fault, S3Case
 from terminal import Terminal
@@ -112,6 +113,40 @@ class Fetching(S3Case):
         self.write("large/config.json", "{}")
         self.run_ok("push", self.checkpoint, REPO)
         self.out = self.scratch / "out"
+
+    small_disk = faults_test.FaultsTest.small_disk
+
+    def assert_nothing_was_fetched(self):
+        self.assertEqual(self.requests("/objects/"), [])
+        self.s3.requests = []
+
+    def test_the_room_for_a_file_is_looked_for_before_it_is_fetched(self):
+        disk, cache = self.small_disk("50m"), self.small_disk("1m", "other")
+        self.s3.requests = []
+        for swap in ([], ["--swap"]):
+            done = self.run_fails(3, "pull", REPO, disk / "out", *swap, env={"WDELTA_CACHE_DIR": str(cache)})
+            self.assertRegex(done.err, r"needs 62,\d+,\d+ bytes" if not swap else "needs 62,")
+            self.assert_nothing_was_fetched()
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        self.run_ok("pull", REPO, disk / "out", env={"WDELTA_CACHE_DIR": str(cache)})
+        self.assert_same_tree(disk / "out", self.checkpoint)
+
+    def test_what_a_killed_pull_left_has_its_room_already(self):
+        disk = self.small_disk("64m")
+        self.out = disk / "out"
+        self.kill_on_its_way(self.out / ".wdelta" / "incoming")
+        self.run_ok("pull", REPO, self.out)
+        self.assert_same_tree(self.out, self.checkpoint)
+
+    def test_the_room_for_what_a_delta_is_made_of_is_looked_for_too(self):
+        repository, cache = "s3://bucket/deltas", self.small_disk("1m", "other")
+        for step in self.make_run("run", "--size", "8M", "--single", "--steps", 2):
+            self.run_ok("push", step, repository, "--anchor", "never")
+        self.s3.requests = []
+        done = self.run_fails(3, "pull", repository, self.out, env={"WDELTA_CACHE_DIR": str(cache)})
+        self.assertRegex(done.err, rf"{cache}: needs [89],\d+,\d+ bytes.*\nhint: WDELTA_CACHE_DIR")
+        self.assert_nothing_was_fetched()
+        self.run_ok("pull", repository, self.out)
 
     def kill_on_its_way(self, incoming, *words):
         """A pull that is killed when some MiB have arrived; returns how many bytes they are."""
