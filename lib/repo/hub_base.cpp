@@ -73,7 +73,7 @@ class BaseKeeper {
     } else if (!file.xet_hash.empty()) {
       objects_.put_copy(kept.identity, *at_, file);
       base.report.copied_bytes += file.size_bytes;
-    } else if (objects_.put_whole(*found.reader, file.path) != found.digest) {
+    } else if (objects_.put_whole(found.reader, file.path) != found.digest) {
       // What lies in git is small; the service copies only what is in its content store.
       throw Error(Fault::local, file.path, "changed while it was read");
     }

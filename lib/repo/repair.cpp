@@ -127,7 +127,7 @@ RepairReport repair(Repository& repository, const std::optional<Digest>& commit,
     const auto reader = file.open();
     const Digest digest = digest_of(*reader, execution);
     if (!wanted.contains(digest) || objects.has(digest)) continue;
-    if (objects.put_whole(*reader, file.path) != digest)
+    if (objects.put_whole(reader, file.path) != digest)
       throw Error(Fault::local, reader->name(), "changed while it was read");
     report.restored.push_back({file.path, file.size_bytes, digest});
   }
