@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
 namespace wdelta {
 
@@ -19,6 +21,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
+constexpr const char* k_remove_hint =
+    "remove what is damaged; wdelta push --repair --base DIR REPO restores it from a copy";
 
 class RepositoryCheck {
  public:
@@ -71,6 +75,7 @@ class RepositoryCheck {
         const auto reader = repository_->store().get(listed.key);
         if (!reader) throw Error(Fault::corrupt, listed.key, "vanished");
         const Digest digest = digest_of(*reader, *execution_);
+        if (digest != *expected) report_.hint = k_remove_hint;
         if (digest != *expected)
           throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", digest.hex()));
       });
@@ -133,7 +138,7 @@ class RepositoryCheck {
     const std::uint64_t size_bytes = object == object_sizes_.end() ? 0 : object->second;
     const bool is_long_enough =
         recipe.bytes.offset <= size_bytes && recipe.bytes.length <= size_bytes - recipe.bytes.offset;
-    if (object == object_sizes_.end() || !is_long_enough) report_.hint = k_repair_hint;
+    if (report_.hint.empty() && !is_long_enough) report_.hint = k_repair_hint;
     if (object == object_sizes_.end())
       throw Error(Fault::corrupt, key, fmt::format("object {} is missing", recipe.bytes.object));
     if (!is_long_enough)
@@ -148,7 +153,7 @@ class RepositoryCheck {
     report_.checked += names.size();
     for (const LostReference& lost : find_lost_references(*repository_, references_, *execution_)) {
       report_.findings.push_back({lost.recipe.reference->name(), lost.what, {}});
-      report_.hint = k_repair_hint;
+      if (report_.hint.empty()) report_.hint = k_repair_hint;
     }
   } catch (const Error& error) {
     // What the Hub does not say is no finding; but those that there are must not be lost over it.
@@ -156,16 +161,27 @@ class RepositoryCheck {
     report_.findings.push_back({error.object(), error.what(), {}});
   }
 
-  // Each file once, however many commits have it.
+  // Each file once, however many commits have it. What the commit before was made from stays open meanwhile: most
+  // commits begin with the same large files, and these need not be fetched again for each.
   void rebuild(const Commit& commit, const RecipeGraph& graph) {
-    VersionFinder finder(*repository_, graph, *engine_, *execution_);
+    auto next = std::make_unique<Rebuilding>(*repository_, graph, *engine_, *execution_);
+    bool has_opened = false;
     for (const ManifestFile& file : commit.manifest.files) {
       const FileIdentity& identity = file.identity;
       if (file.content || !graph.can_make(identity.digest) || !rebuilt_.insert(identity.digest).second) continue;
-      write_version(finder.find(identity), nullptr, *execution_);
+      has_opened = true;
+      write_version(next->finder.find(identity), nullptr, *execution_);
       report_.checked_bytes += identity.size_bytes;
     }
+    if (has_opened) last_ = std::move(next);
   }
+
+  struct Rebuilding {
+    Rebuilding(const Repository& repository, RecipeGraph recipes, const Engine& engine, const Execution& execution)
+        : graph(std::move(recipes)), finder(repository, graph, engine, execution) {}
+    RecipeGraph graph;
+    VersionFinder finder;
+  };
 
   const Repository* repository_;
   VerifyDepth depth_;
@@ -175,6 +191,7 @@ class RepositoryCheck {
   std::map<std::string, std::uint64_t> object_sizes_;
   std::set<Digest> rebuilt_;
   std::vector<Recipe> references_;
+  std::unique_ptr<Rebuilding> last_;
 };
 
 }  // namespace

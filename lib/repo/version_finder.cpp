@@ -40,8 +40,8 @@ std::shared_ptr<const ByteReader> open_downloaded(const ModelHub& models, const 
   return nullptr;
 }
 
-}  // namespace
-
+// Where the Hub's own client has downloaded it, else on the Hub. Throws not_found when it is gone, with the way out,
+// corrupt when it has another size; `path` is made from it.
 std::shared_ptr<const ByteReader> open_reference(const Repository& repository, const Recipe& recipe,
                                                  const std::string& path, const Execution& execution) {
   const ModelReference& reference = *recipe.reference;
@@ -64,6 +64,8 @@ std::shared_ptr<const ByteReader> open_reference(const Repository& repository, c
   }
   return file;
 }
+
+}  // namespace
 
 // Not recursive: a chain may be as long as a hostile book likes.
 FileVersion VersionFinder::find(const FileIdentity& wanted) {

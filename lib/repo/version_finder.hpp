@@ -14,11 +14,6 @@ namespace wdelta {
 /// not_found: `graph` has no way to `digest`, which the file `path` is made of. Says so where squash is the reason.
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
 
-/// The file that a recipe refers to, where the Hub's own client has downloaded it, else on the Hub. Throws not_found
-/// when it is gone, with the way out, corrupt when it has another size; `path` is made from it.
-std::shared_ptr<const ByteReader> open_reference(const Repository& repository, const Recipe& recipe,
-                                                 const std::string& path, const Execution& execution);
-
 /// Makes file versions out of recipes: opens the objects and deltas that the best recipes name. What it returns reads
 /// from the store when it is read.
 class VersionFinder {

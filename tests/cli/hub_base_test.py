@@ -221,7 +221,16 @@ class ReferenceTest(BaseCase):
         self.assertFalse(any("copyFile" in str(entry) for entry in self.hub.log.requests))
         self.assert_pulls(REPO, self.tuned)
         self.assert_pulls(REPO + "@main~1", self.base)
+        tuned = self.tensors
+        for step in range(3):
+            tuned = self.moved(tuned)
+            self.write_weights("tuned/model-1.safetensors", tuned[:1])
+            self.run_ok("push", self.tuned, REPO, "--step", step)
+        self.hub.log.clear()
         self.run_ok("verify", REPO, "--deep")
+        # Five commits, each made from the base.
+        self.assertLess(sum(entry["sent_bytes"] for entry in self.hub.log.requests if "/file/" in entry["path"]),
+                        2 * self.weights_bytes())
 
     def test_what_the_hubs_own_client_downloaded_is_not_fetched(self):
         self.download()

@@ -101,8 +101,20 @@ std::vector<ModelFile> HubModels::look_up(const ModelCommit& at, std::span<const
 }
 
 std::shared_ptr<const ByteReader> HubModels::open(const ModelCommit& at, const std::string& path) const {
+  const std::string name = at.name() + "/" + path;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = readers_.find(name); found != readers_.end()) {
+      if (auto reader = found->second.lock()) return reader;
+      readers_.erase(found);
+    }
+  }
   auto found = find_hub_file(std::make_shared<FilesOfModel>(connection_, at), path);
-  return found ? reader_of(std::move(*found), spool_directory_, read_ahead_) : nullptr;
+  if (!found) return nullptr;
+  auto reader = reader_of(std::move(*found), spool_directory_, read_ahead_);
+  const std::lock_guard lock(mutex_);
+  readers_[name] = reader;
+  return reader;
 }
 
 std::optional<fs::path> HubModels::downloaded(const ModelCommit& at, const std::string& path) const {

@@ -6,6 +6,7 @@
 #include "store/model_hub.hpp"
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,8 @@ class HubModels final : public ModelHub {
   std::shared_ptr<const HubConnection> connection_;
   std::filesystem::path spool_directory_;
   std::shared_ptr<ReadAhead> read_ahead_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::weak_ptr<const ByteReader>> readers_;  // that somebody holds
 };
 
 /// What a failed answer to a question about a model is to be called.
