@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/diff.hpp"
 
-#include "base/buffer.hpp"
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
-#include "base/window.hpp"
-#include "delta/tensor_blocks.hpp"
+#include "delta/segment_coder.hpp"
 #include "delta/tensor_sources.hpp"
-#include "engine/group.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,134 +20,6 @@ BlockMode TensorChange::main_mode() const {
 }
 
 namespace {
-
-// The blocks of one tensor that begin in one segment, coded, on their way from the thread that made them to the writer.
-struct SegmentGroup {
-  std::size_t tensor;
-  CodedGroup coded;
-};
-using CodedSegment = std::vector<SegmentGroup>;
-
-// Codes the blocks that begin in one segment of next. Owns its buffers; one per thread.
-class SegmentCoder {
- public:
-  SegmentCoder(const ByteReader& next, const SafetensorsHeader& header, const TensorSources& sources, bool in_place,
-               Blake3Tree& next_tree, Blake3Tree* base_tree, BlockChoice choice, const Engine& engine,
-               StageClock* stages)
-      : next_(&next),
-        header_(&header),
-        sources_(&sources),
-        in_place_(in_place),
-        next_tree_(&next_tree),
-        base_tree_(base_tree),
-        base_(in_place ? sources.files.front()->file.get() : nullptr),
-        piece_bytes_(std::max(next.piece_bytes(), in_place ? base_->piece_bytes() : 0)),
-        encoder_(engine, choice),
-        laps_(stages) {}
-
-  CodedSegment operator()(std::size_t index) {
-    const Segment segment = segment_at(next_->size_bytes(), index);
-    Blake3Segment next_hash(*next_tree_, index);
-    std::optional<Blake3Segment> base_hash;
-    if (in_place_) base_hash.emplace(*base_tree_, index);
-    next_window_.restart(segment.begin);
-    base_window_.restart(segment.begin);
-    BlockWalk block(*header_, segment.begin, segment.end());
-    CodedSegment coded;
-    laps_.restart();
-    for_each_piece(segment, piece_bytes_, [&](const Segment& piece) {
-      hash(next_hash, read(*next_, next_window_, piece.size_bytes));
-      if (in_place_) hash(*base_hash, read(*base_, base_window_, piece.size_bytes));
-      for (; !block.done() && block.end() <= next_window_.end(); block.advance()) code(block, segment, coded);
-      drop_before(block.done() ? next_window_.end() : std::min(block.begin(), next_window_.end()));
-    });
-    if (!block.done()) {
-      // The last block goes on into the next segment, where it is hashed.
-      const std::size_t rest_bytes = block.end() - segment.end();
-      read(*next_, next_window_, rest_bytes);
-      if (in_place_) read(*base_, base_window_, rest_bytes);
-      code(block, segment, coded);
-    }
-    finish_group(coded);
-    return coded;
-  }
-
- private:
-  std::span<const std::uint8_t> read(const ByteReader& reader, Window& window, std::size_t size_bytes) {
-    const std::uint64_t begin = window.end();
-    const auto bytes = window.extend(size_bytes);
-    reader.read_at(begin, bytes);
-    laps_.lap(Stage::read, size_bytes);
-    return bytes;
-  }
-
-  void hash(Blake3Segment& segment, std::span<const std::uint8_t> bytes) {
-    segment.update(bytes);
-    laps_.lap(Stage::hash, bytes.size());
-  }
-
-  void drop_before(std::uint64_t offset) {
-    next_window_.drop_before(offset);
-    if (in_place_) base_window_.drop_before(offset);
-  }
-
-  // Blocks of one tensor that begin in the segment make a group.
-  void code(const BlockWalk& block, const Segment& segment, CodedSegment& coded) {
-    if (coded.empty() || coded.back().tensor != block.tensor()) {
-      finish_group(coded);
-      const Tensor& tensor = header_->tensors()[block.tensor()];
-      const ElementType type = element_type(tensor);
-      const std::uint64_t end = std::min(end_of_blocks_before(tensor, segment.end()), tensor.end);
-      encoder_.begin(type, matrix_place(tensor, (block.begin() - tensor.begin) / type.width_bytes),
-                     (end - block.begin()) / type.width_bytes);
-      coded.push_back({block.tensor(), {}});
-    }
-    encoder_.add(base_of(block), next_window_.bytes(block.begin(), block.end()));
-    laps_.lap(Stage::code, block.end() - block.begin());
-  }
-
-  void finish_group(CodedSegment& coded) {
-    if (coded.empty()) return;
-    encoder_.finish(coded.back().coded);
-    laps_.lap(Stage::code, 0);
-  }
-
-  std::span<const std::uint8_t> base_of(const BlockWalk& block) {
-    if (in_place_) return base_window_.bytes(block.begin(), block.end());
-    const auto bytes = base_block_.of_size(block.end() - block.begin());
-    const TensorSources::Place& place = sources_->places[block.tensor()];
-    if (place.file != nullptr) {
-      place.file->read_at(place.begin + block.begin() - header_->tensors()[block.tensor()].begin, bytes);
-      laps_.lap(Stage::read, bytes.size());
-    } else {
-      std::ranges::fill(bytes, std::uint8_t{0});
-    }
-    return bytes;
-  }
-
-  const ByteReader* next_;
-  const SafetensorsHeader* header_;
-  const TensorSources* sources_;
-  bool in_place_;
-  Blake3Tree* next_tree_;
-  Blake3Tree* base_tree_;
-  const ByteReader* base_;  // of all of the base, in place; else null
-  std::size_t piece_bytes_;
-  GroupEncoder encoder_;
-  Window next_window_;
-  Window base_window_;  // in place
-  Buffer base_block_;   // else
-  StageLaps laps_;
-};
-
-bool lies_in_place(const TensorSources& sources, const SafetensorsHeader& next, std::uint64_t next_size_bytes) {
-  if (sources.files.empty() || sources.files.front()->bytes().size_bytes() != next_size_bytes) return false;
-  const RebuiltFile* file = sources.files.front()->file.get();
-  for (std::size_t i = 0; i < sources.places.size(); ++i) {
-    if (sources.places[i].file != file || sources.places[i].begin != next.tensors()[i].begin) return false;
-  }
-  return true;
-}
 
 std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const TensorSources& sources) {
   std::vector<TensorChange> changes;
@@ -233,10 +102,10 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
                          BlockChoice choice, const Engine& engine, const Execution& execution,
                          const Dtype* opaque = nullptr) {
   const TensorSources sources = needed_sources(base, header, *next);
-  const bool in_place = lies_in_place(sources, header, next->size_bytes());
+  const std::optional<BaseStream> base_stream = BaseStream::of(sources, header);
   Blake3Tree next_tree(next->size_bytes());
-  std::optional<Blake3Tree> base_tree;
-  if (in_place) base_tree.emplace(next->size_bytes());
+  Blake3Tree base_tree(base_stream ? base_stream->file->size_bytes() : 0);
+  const SegmentCoder::Files files{next, &header, &sources, base_stream, &next_tree, &base_tree};
   std::optional<DeltaWriter> writer;
   if (output) writer.emplace(*output);
 
@@ -244,11 +113,7 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
   change.tensors = unchanged(header, sources);
   EntryWriter entries(writer ? &*writer : nullptr, change.tensors);
   ordered_parallel(
-      next_tree.segment_count(), execution,
-      [&] {
-        return SegmentCoder(*next, header, sources, in_place, next_tree, base_tree ? &*base_tree : nullptr, choice,
-                            engine, execution.stages);
-      },
+      files.segment_count(), execution, [&] { return SegmentCoder(files, choice, engine, execution.stages); },
       [&](std::size_t index, const CodedSegment& coded) {
         StageLaps laps(execution.stages);
         std::uint64_t coded_bytes = 0;
@@ -259,12 +124,14 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
         }
         change.encoded_bytes += coded_bytes;
         laps.lap(Stage::write, coded_bytes);
-        execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
+        if (index < next_tree.segment_count())
+          execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
       });
 
   DeltaDescription& description = change.description;
   for (const BaseFile* file : sources.files) {
-    const Digest digest = in_place ? base_tree->finish() : digest_of(file->bytes(), execution);
+    const bool streamed = base_stream && file->file.get() == base_stream->file;
+    const Digest digest = streamed ? base_tree.finish() : digest_of(file->bytes(), execution);
     description.base.push_back({file->path, file->bytes().size_bytes(), digest});
   }
   description.result = {path, next->size_bytes(), next_tree.finish()};

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/hashed_stream.hpp"
+
+#include <algorithm>
+
+namespace wdelta {
+
+void HashedStream::start(std::size_t index, std::uint64_t from, StageLaps& laps) {
+  hash_.reset();
+  segment_ = {file_->size_bytes(), 0};
+  if (index < tree_->segment_count()) {
+    segment_ = segment_at(file_->size_bytes(), index);
+    hash_.emplace(*tree_, index);
+  }
+  window_.restart(from);
+  read(segment_.begin - from, laps);
+}
+
+void HashedStream::read_piece(StageLaps& laps) {
+  const auto bytes = read(std::min<std::uint64_t>(file_->piece_bytes(), segment_.end() - window_.end()), laps);
+  hash_->update(bytes);
+  laps.lap(Stage::hash, bytes.size());
+}
+
+void HashedStream::read_behind(std::uint64_t offset, StageLaps& laps) {
+  if (offset > window_.end()) read(offset - window_.end(), laps);
+}
+
+void HashedStream::drop_before(std::uint64_t offset) {
+  window_.drop_before(std::clamp(offset, window_.begin(), window_.end()));
+}
+
+std::span<const std::uint8_t> HashedStream::read(std::size_t size_bytes, StageLaps& laps) {
+  const std::uint64_t begin = window_.end();
+  const auto bytes = window_.extend(size_bytes);
+  if (!bytes.empty()) file_->read_at(begin, bytes);
+  laps.lap(Stage::read, size_bytes);
+  return bytes;
+}
+
+}  // namespace wdelta

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/blake3.hpp"
+#include "base/reader.hpp"
+#include "base/segments.hpp"
+#include "base/stage_clock.hpp"
+#include "base/window.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace wdelta {
+
+/// A file on its way through one thread, segment by segment: read in pieces into a window, and hashed there. Some bytes
+/// around the segment can be had too; they are hashed where they belong.
+class HashedStream {
+ public:
+  /// Both must outlive it; `tree` is of the file's size.
+  HashedStream(const ByteReader& file, Blake3Tree& tree) : file_(&file), tree_(&tree) {}
+
+  /// Begins segment `index`; behind the last one all are empty. The window begins at `from`, which is at or before the
+  /// segment's begin, and not behind the end of the file.
+  void start(std::size_t index, std::uint64_t from, StageLaps& laps);
+  const Segment& segment() const { return segment_; }
+  bool all_read() const { return window_.end() >= segment_.end(); }
+  /// Reads and hashes the next piece. Not all must have been read.
+  void read_piece(StageLaps& laps);
+  /// Once all was read: reads what follows the segment, up to `offset`.
+  void read_behind(std::uint64_t offset, StageLaps& laps);
+
+  /// The offset up to which the file was read.
+  std::uint64_t end() const { return window_.end(); }
+  /// Bytes that were read and not dropped.
+  std::span<const std::uint8_t> bytes(std::uint64_t from, std::uint64_t to) { return window_.bytes(from, to); }
+  /// Forgets what lies before `offset`, as far as it was read.
+  void drop_before(std::uint64_t offset);
+
+ private:
+  std::span<const std::uint8_t> read(std::size_t size_bytes, StageLaps& laps);
+
+  const ByteReader* file_;
+  Blake3Tree* tree_;
+  Segment segment_;
+  std::optional<Blake3Segment> hash_;
+  Window window_;
+};
+
+}  // namespace wdelta

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/segment_coder.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace wdelta {
+
+std::optional<BaseStream> BaseStream::of(const TensorSources& sources, const SafetensorsHeader& next) {
+  if (sources.files.empty()) return std::nullopt;
+  const BaseFile& base = *sources.files.front();
+  if (base.bytes().size_bytes() != base.file->size_bytes()) return std::nullopt;
+  BaseStream stream{base.file.get(), 0};
+  const auto first =
+      std::ranges::find(sources.places, static_cast<const RebuiltFile*>(stream.file), &TensorSources::Place::file);
+  if (first == sources.places.end()) return stream;
+  const Tensor& tensor = next.tensors()[static_cast<std::size_t>(first - sources.places.begin())];
+  const auto shift = static_cast<std::int64_t>(first->begin) - static_cast<std::int64_t>(tensor.begin);
+  if (std::abs(shift) <= k_largest_shift) stream.shift = shift;
+  return stream;
+}
+
+std::size_t SegmentCoder::Files::segment_count() const {
+  return std::max(next_tree->segment_count(), base ? base_tree->segment_count() : 0);
+}
+
+SegmentCoder::SegmentCoder(const Files& files, BlockChoice choice, const Engine& engine, StageClock* stages)
+    : files_(files), next_(*files.next, *files.next_tree), encoder_(engine, choice), laps_(stages) {
+  if (files.base) base_.emplace(*files.base->file, *files.base_tree);
+}
+
+CodedSegment SegmentCoder::operator()(std::size_t index) {
+  laps_.restart();
+  const std::uint64_t begin = index * std::uint64_t{Blake3Tree::k_segment_bytes};
+  next_.start(index, std::min(begin, files_.next->size_bytes()), laps_);
+  if (base_) base_->start(index, std::min({begin, place_in_base(begin), files_.base->file->size_bytes()}), laps_);
+  BlockWalk block(*files_.header, next_.segment().begin, next_.segment().end());
+  CodedSegment coded;
+  while (!next_.all_read()) {
+    next_.read_piece(laps_);
+    while (base_ && !base_->all_read() && base_->end() < place_in_base(next_.end())) base_->read_piece(laps_);
+    for (; !block.done() && is_held(block); block.advance()) code(block, coded);
+    drop_before(block.done() ? next_.end() : block.begin());
+  }
+  while (base_ && !base_->all_read()) {
+    base_->read_piece(laps_);
+    drop_before(block.done() ? base_->end() : block.begin());
+  }
+  // The last block goes on into the next segment, where it is hashed.
+  for (; !block.done(); block.advance()) {
+    next_.read_behind(block.end(), laps_);
+    if (passes_by(block)) base_->read_behind(place_in_base(block.end()), laps_);
+    code(block, coded);
+  }
+  finish_group(coded);
+  return coded;
+}
+
+std::uint64_t SegmentCoder::place_in_base(std::uint64_t offset) const {
+  const std::int64_t shift = files_.base->shift;
+  return shift < 0 && offset < static_cast<std::uint64_t>(-shift) ? 0 : offset + static_cast<std::uint64_t>(shift);
+}
+
+// Whether its counterpart is where the base stream comes along with it.
+bool SegmentCoder::passes_by(const BlockWalk& block) const {
+  if (!files_.base) return false;
+  const TensorSources::Place& place = files_.sources->places[block.tensor()];
+  return place.file == files_.base->file &&
+         place.begin == files_.header->tensors()[block.tensor()].begin + static_cast<std::uint64_t>(files_.base->shift);
+}
+
+bool SegmentCoder::is_held(const BlockWalk& block) const {
+  return block.end() <= next_.end() && (!passes_by(block) || place_in_base(block.end()) <= base_->end());
+}
+
+// Forgets what lies before `offset` of next.
+void SegmentCoder::drop_before(std::uint64_t offset) {
+  next_.drop_before(offset);
+  if (base_) base_->drop_before(place_in_base(offset));
+}
+
+// Blocks of one tensor that begin in the segment make a group.
+void SegmentCoder::code(const BlockWalk& block, CodedSegment& coded) {
+  if (coded.empty() || coded.back().tensor != block.tensor()) {
+    finish_group(coded);
+    begin_group(block);
+    coded.push_back({block.tensor(), {}});
+  }
+  encoder_.add(base_of(block), next_.bytes(block.begin(), block.end()));
+  laps_.lap(Stage::code, block.end() - block.begin());
+}
+
+void SegmentCoder::begin_group(const BlockWalk& block) {
+  const Tensor& tensor = files_.header->tensors()[block.tensor()];
+  const ElementType type = element_type(tensor);
+  const std::uint64_t end = std::min(end_of_blocks_before(tensor, next_.segment().end()), tensor.end);
+  encoder_.begin(type, matrix_place(tensor, (block.begin() - tensor.begin) / type.width_bytes),
+                 (end - block.begin()) / type.width_bytes);
+}
+
+void SegmentCoder::finish_group(CodedSegment& coded) {
+  if (coded.empty()) return;
+  encoder_.finish(coded.back().coded);
+  laps_.lap(Stage::code, 0);
+}
+
+std::span<const std::uint8_t> SegmentCoder::base_of(const BlockWalk& block) {
+  if (passes_by(block)) return base_->bytes(place_in_base(block.begin()), place_in_base(block.end()));
+  const auto bytes = base_block_.of_size(block.end() - block.begin());
+  const TensorSources::Place& place = files_.sources->places[block.tensor()];
+  if (place.file != nullptr) {
+    place.file->read_at(place.begin + block.begin() - files_.header->tensors()[block.tensor()].begin, bytes);
+    laps_.lap(Stage::read, bytes.size());
+  } else {
+    std::ranges::fill(bytes, std::uint8_t{0});
+  }
+  return bytes;
+}
+
+}  // namespace wdelta

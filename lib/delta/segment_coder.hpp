@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/buffer.hpp"
+#include "base/stage_clock.hpp"
+#include "delta/hashed_stream.hpp"
+#include "delta/tensor_blocks.hpp"
+#include "delta/tensor_sources.hpp"
+#include "engine/group.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+/// The blocks of one tensor that begin in one segment, coded, on their way from the thread that made them to the
+/// writer.
+struct SegmentGroup {
+  std::size_t tensor;
+  CodedGroup coded;
+};
+using CodedSegment = std::vector<SegmentGroup>;
+
+/// The first file of a base, where it can be read from front to end beside next and hashed on the way. Tensors that lie
+/// further on or back by `shift` bytes, as all do when a header grew or shrank a little, are compared as they pass;
+/// others are read once more, one by one.
+struct BaseStream {
+  /// Further than this the window would hold too much.
+  static constexpr std::int64_t k_largest_shift = std::int64_t{64} << 10;
+
+  const RebuiltFile* file;
+  std::int64_t shift;
+
+  /// Nothing when there is no base, or one that is seen at another size than it has.
+  static std::optional<BaseStream> of(const TensorSources& sources, const SafetensorsHeader& next);
+};
+
+/// Codes the blocks that begin in one segment of next, and hashes that segment of both files. One per thread.
+class SegmentCoder {
+ public:
+  struct Files {
+    const ByteReader* next;
+    const SafetensorsHeader* header;  ///< of next
+    const TensorSources* sources;
+    std::optional<BaseStream> base;
+    Blake3Tree* next_tree;
+    Blake3Tree* base_tree;  ///< where there is a base stream
+
+    /// Of the file that has more of them.
+    std::size_t segment_count() const;
+  };
+
+  /// What `files` points to must outlive it.
+  SegmentCoder(const Files& files, BlockChoice choice, const Engine& engine, StageClock* stages);
+
+  CodedSegment operator()(std::size_t index);
+
+ private:
+  std::uint64_t place_in_base(std::uint64_t offset) const;
+  bool passes_by(const BlockWalk& block) const;
+  bool is_held(const BlockWalk& block) const;
+  void drop_before(std::uint64_t offset);
+  void code(const BlockWalk& block, CodedSegment& coded);
+  void begin_group(const BlockWalk& block);
+  void finish_group(CodedSegment& coded);
+  std::span<const std::uint8_t> base_of(const BlockWalk& block);
+
+  Files files_;
+  HashedStream next_;
+  std::optional<HashedStream> base_;
+  GroupEncoder encoder_;
+  Buffer base_block_;  // of a tensor that does not pass by
+  StageLaps laps_;
+};
+
+}  // namespace wdelta
