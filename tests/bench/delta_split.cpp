@@ -49,10 +49,10 @@ void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& 
     std::vector<std::uint8_t> parameters(group.parameters_bytes);
     delta.read_at(group.parameters_begin, parameters);
     const std::uint64_t first = group.first_block * k_block_elements;
-    const GroupTables tables(parameters,
-                             {element_type(tensor), group.block_count,
-                              std::min(group.block_count * k_block_elements, tensor.element_count() - first),
-                              matrix_place(tensor, first)});
+    const GroupTables tables(
+        parameters,
+        {element_type(tensor), group.block_count,
+         std::min(group.block_count * k_block_elements, tensor.element_count() - first), matrix_place(tensor, first)});
     for (std::uint64_t block = 0; block < group.block_count; ++block) {
       const DeltaEntry::Block& place = entry.block(group.first_block + block);
       std::vector<std::uint8_t> coded(place.end - place.begin);
