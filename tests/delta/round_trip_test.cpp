@@ -141,6 +141,9 @@ TEST_CASE("the same where all tensors lie further on or back, over the edges of 
     const PlacedFile moved = file(with_changes(tensors, 0.005, random), padding);
     require(plain, moved);
     require(moved, plain);
+    // A block compared with the wrong bytes would be stored whole, and come back right all the same.
+    CHECK(make_delta({plain}, moved).bytes.size() < plain.bytes.size() / 50);
+    CHECK(make_delta({moved}, plain).bytes.size() < plain.bytes.size() / 50);
     require(plain, file(more, padding));
     require(file(more, padding), plain);
     require(plain, file(between, padding));
