@@ -44,7 +44,8 @@ struct CodingKernels {
   void (*rank_changes)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
                        const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks);
   /// The inverse, class by class: `ranks` are those of class 0, ascending, then those of class 1; class_changes[k] are
-  /// how many. Writes positions in the same order. Returns false when a class has not so many elements.
+  /// how many, for 16 classes, those from class_count on 0. Writes positions in the same order. Returns false when a
+  /// class has not so many elements.
   bool (*find_ranks)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
                      const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
   /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).

@@ -162,7 +162,7 @@ TEST_CASE("ranks count the elements of the class before, and lead back to the po
       // The same class by class.
       std::vector<std::uint16_t> ordered_ranks;
       std::vector<std::uint16_t> ordered_positions;
-      std::vector<std::uint32_t> class_changes(class_count);
+      std::array<std::uint32_t, k_most_classes> class_changes{};
       for (std::uint32_t k = 0; k < class_count; ++k) {
         for (std::size_t i = 0; i < changes; ++i) {
           if (classes[positions[i]] != k) continue;
@@ -207,7 +207,7 @@ TEST_CASE("a rank that its class has not is noticed, whichever class it is") {
     const auto members = static_cast<std::uint32_t>(std::ranges::count(classes, of));
     for (const std::uint32_t beyond : {members, members + 1, 65535U}) {
       if (beyond > 65535) continue;
-      std::vector<std::uint32_t> class_changes(class_count);
+      std::array<std::uint32_t, k_most_classes> class_changes{};
       std::vector<std::uint16_t> ranks{static_cast<std::uint16_t>(beyond)};
       class_changes[of] = 1;
       // One that is there, in the class behind.
@@ -388,6 +388,91 @@ TEST_CASE("symbols from any states and words are symbols, the same from every en
       if (!agreed.empty() && made != agreed) FAIL("two engines differ");
       agreed = made;
     });
+  }
+}
+
+TEST_CASE("buckets and raw bits make ranks and distances, class by class") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536 * 6), Guarded(2 * 65536), Guarded(4 * 65536)};
+  for (int round = 0; round < 600; ++round) {
+    const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+    std::vector<std::uint32_t> class_changes(class_count);
+    const std::uint64_t most = round % 20 == 0 ? 4096 : 40;
+    for (std::uint32_t& changes : class_changes) changes = static_cast<std::uint32_t>(random() % most);
+    // Gaps of all sorts, and often so large that ranks pass 65,535.
+    const std::uint64_t buckets = round % 2 == 0 ? 8 : k_gap_buckets;
+    Bytes gaps;
+    Bytes steps;
+    std::vector<std::uint16_t> ranks;
+    std::vector<std::uint32_t> distances;
+    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 8);
+    std::uint64_t at = 0;
+    std::uint64_t last = 0;
+    const auto take = [&](std::uint32_t bits) {
+      std::uint64_t value = 0;
+      for (std::uint32_t i = 0; i < bits; ++i, ++at) value |= std::uint64_t{raw[at / 8] >> (at % 8) & 1U} << i;
+      return value;
+    };
+    for (const std::uint32_t changes : class_changes) {
+      std::uint64_t next = 0;
+      for (std::uint32_t i = 0; i < changes; ++i) {
+        gaps.push_back(static_cast<std::uint8_t>(random() % buckets));
+        steps.push_back(static_cast<std::uint8_t>(random() % k_step_symbols));
+        next += bucket_begin(gaps.back()) + take(bucket_raw_bits(gaps.back()));
+        ranks.push_back(static_cast<std::uint16_t>(next++));
+        distances.push_back(
+            static_cast<std::uint32_t>(bucket_begin(steps.back() / 2U) + take(bucket_raw_bits(steps.back() / 2U))));
+      }
+      last = std::max(last, next);
+    }
+    raw.resize((at + 7) / 8 + 8);
+    each_usable_engine([&](const Engine& engine) {
+      CAPTURE(engine.name);
+      CAPTURE(round);
+      const auto found_ranks = rooms[3].last(2 * ranks.size());
+      const auto found_distances = rooms[4].last(4 * ranks.size());
+      std::uint64_t raw_bits = 0;
+      const std::uint32_t room = engine.kernels->coding.join_raw_bits(
+          rooms[0].copy(gaps).data(), rooms[1].copy(steps).data(), class_count, class_changes.data(),
+          rooms[2].copy(raw).data(), typed<std::uint16_t>(found_ranks), typed<std::uint32_t>(found_distances),
+          &raw_bits);
+      if (room != std::min<std::uint64_t>(last, 65537)) FAIL("another largest rank");
+      if (raw_bits != at) FAIL("other raw bits");
+      if (!std::ranges::equal(found_ranks, bytes_of(ranks))) FAIL("other ranks");
+      if (!std::ranges::equal(found_distances, bytes_of(distances))) FAIL("other distances");
+    });
+  }
+}
+
+TEST_CASE("distances and signs make steps, for every length and element type") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(65536), Guarded(4 * 65536), Guarded(4 * 65536)};
+  for (const ElementType type : k_element_types) {
+    if (type.width_bytes == 8) continue;
+    for (std::size_t changes = 0; changes <= 200; ++changes) {
+      const Bytes symbols = random_bytes(random, changes);
+      std::vector<std::uint32_t> distances(changes);
+      Bytes wanted(changes * type.width_bytes);
+      for (std::size_t i = 0; i < changes; ++i) {
+        // Up to half of all numbers, which may be reached either way.
+        const std::uint64_t less_one = random() % 3 == 0 ? highest_bit(type) - 1 : random() % highest_bit(type);
+        distances[i] = static_cast<std::uint32_t>(less_one);
+        const std::uint64_t moved = symbols[i] % 2 == 0 ? less_one + 1 : 0 - (less_one + 1);
+        put(wanted.data(), i, type.width_bytes, step_by_the_page(0, moved & all_bits(type), {type.width_bytes}));
+      }
+      each_usable_engine([&](const Engine& engine) {
+        const auto steps = rooms[2].last(wanted.size());
+        engine.block(type).join_steps(rooms[0].copy(symbols).data(),
+                                      typed<std::uint32_t>(rooms[1].copy(bytes_of(distances))),
+                                      static_cast<std::uint32_t>(changes), steps.data());
+        CAPTURE(engine.name);
+        CAPTURE(int{type.width_bytes});
+        CAPTURE(changes);
+        if (!std::ranges::equal(steps, wanted)) FAIL("other steps");
+      });
+    }
   }
 }
 
