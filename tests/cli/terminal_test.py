@@ -39,10 +39,13 @@ class OnTerminal(testing.Case):
 
 
 class ProgressTest(OnTerminal):
-    def check(self, label, total_bytes, *words):
-        screen, code = self.on_terminal(*words, slowly=True)
-        self.assertEqual(code, 0, screen)
-        bars = BAR.findall(screen)
+    def check(self, label, total_bytes, *words, tries=1):
+        bars = []
+        while not bars and tries > 0:
+            screen, code = self.on_terminal(*words, slowly=True)
+            self.assertEqual(code, 0, screen)
+            bars = BAR.findall(screen)
+            tries -= 1
         self.assertTrue(bars, f"no progress with share, bytes, rate and time left: {screen!r}")
         self.assertEqual({bar[0] for bar in bars}, {label})
         # One stretch over all files: shares grow, and the total is that of all bytes.
@@ -66,7 +69,8 @@ class ProgressTest(OnTerminal):
         self.check("apply", self.total(next_), "apply", base, self.scratch / "delta", "-o", self.scratch / "out",
                    "-j", 1)
         self.check("pull", self.total(base), "pull", repo, self.scratch / "pulled", "-j", 1)
-        self.check("verify", self.total(base), "verify", base, repo, "-j", 1)
+        # It only reads, and on a machine with other work to do it may be through before it is held back.
+        self.check("verify", self.total(base), "verify", base, repo, "-j", 1, tries=10)
 
     def test_an_anchor_is_one_stretch(self):
         base, next_ = self.make_pair()
