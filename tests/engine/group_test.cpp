@@ -69,7 +69,10 @@ TEST_CASE("decoding undoes encoding at every density, from one block to several,
           CAPTURE(density);
           check(coders, base, changed(base, type, density, random), type);
           if (type.width_bytes == 8) CHECK(coders.coded.parameters.empty());
-          if (choice == BlockChoice::classed && type.width_bytes < 8) CHECK(!coders.coded.parameters.empty());
+          // At the lowest density it may be that nothing changed.
+          if (choice == BlockChoice::classed && type.width_bytes < 8 && !coders.coded.bytes.empty()) {
+            CHECK(!coders.coded.parameters.empty());
+          }
         }
       }
     }
