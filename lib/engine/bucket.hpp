@@ -3,16 +3,9 @@
 // of two and say the rest in raw bits.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace wdelta {
-
-constexpr std::uint32_t bucket_of(std::uint32_t value) {
-  if (value < 4) return value;
-  const auto exponent = static_cast<std::uint32_t>(std::bit_width(value)) - 1;
-  return 2 * exponent + ((value >> (exponent - 1)) & 1);
-}
 
 /// How many raw bits follow the bucket.
 constexpr std::uint32_t bucket_raw_bits(std::uint32_t bucket) { return bucket < 4 ? 0 : bucket / 2 - 1; }

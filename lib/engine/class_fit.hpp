@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the changes of one class are like, counted, and the coding that fits them.
+#pragma once
+
+#include "engine/bucket.hpp"
+#include "engine/group_tables.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace wdelta {
+
+/// The symbols of one class in a group.
+struct ClassSymbolCounts {
+  std::array<std::uint32_t, k_gap_buckets> gaps{};
+  std::array<std::uint32_t, k_magnitude_buckets> magnitudes{};
+  std::uint64_t gap_sum = 0;
+  std::uint32_t changes = 0;
+  std::uint32_t negatives = 0;
+
+  void add(std::span<const std::uint8_t> gap_symbols, std::span<const std::uint8_t> step_symbols,
+           const std::uint16_t* gap_numbers);
+};
+
+/// masked: the group has a sign mask, and `negatives` is what it left.
+enum class Signs { plain, masked };
+
+/// The cheapest coding for these.
+ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs);
+
+}  // namespace wdelta
