@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace wdelta {
@@ -16,7 +17,8 @@ struct RebuiltFile::Worker {
   explicit Worker(const Engine& engine) : decoder(engine) {}
   BlockDecoder decoder;
   Buffer coded;
-  Buffer edge;  // a block of which only a part is asked for
+  Buffer edge;             // a block of which only a part is asked for
+  std::thread::id thread;  // that used it last
 
   /// The tables of the group that the block is in, or null. Those used last are kept, one for each step of a chain:
   /// the blocks of a group come one after the other.
@@ -61,14 +63,19 @@ class RebuiltFile::Pool {
  public:
   explicit Pool(const Engine& engine) : engine_(&engine) {}
 
+  /// The one that this thread gave back last, if it is there: it still has the tables of the blocks before.
   std::unique_ptr<Worker> take() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) return std::make_unique<Worker>(*engine_);
+    const auto own =
+        std::ranges::find(idle_, std::this_thread::get_id(), [](const auto& idle) { return idle->thread; });
+    std::swap(own == idle_.end() ? idle_.back() : *own, idle_.back());
     auto worker = std::move(idle_.back());
     idle_.pop_back();
     return worker;
   }
   void give(std::unique_ptr<Worker> worker) {
+    worker->thread = std::this_thread::get_id();
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(worker));
   }
