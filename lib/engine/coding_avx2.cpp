@@ -118,18 +118,65 @@ bool find_ranks_avx2(const std::uint8_t* classes, std::uint32_t count, std::uint
 
 namespace {
 
-/// Gives one symbol to a coder, and writes a word where it is full. Which are is not to be foretold: no branch depends
-/// on it, and the word is written in any case, in front of the last.
-void encode_one(std::uint64_t entry, std::uint32_t& state, std::uint16_t*& words) {
-  const auto frequency = static_cast<std::uint32_t>(_bextr_u64(entry, 32, 11));
-  const std::uint32_t full = state >= frequency << 21 ? 1 : 0;
-  words[-1] = static_cast<std::uint16_t>(state);
-  words -= full;
-  state >>= 16 * full;
-  const auto quotient =
-      static_cast<std::uint32_t>((state * (entry & 0xffffffff)) >> (31 + static_cast<unsigned>(entry >> 53)));
-  state += quotient * (1024 - frequency) + static_cast<std::uint32_t>(_bextr_u64(entry, 43, 10));
-  asm("" : "+r"(state));  // else GCC moves the eight states in and out of a vector
+/// Shuffles that bring the words (of eight, 2 bytes each) whose bit is set behind one another, to the end.
+struct WordShuffles {
+  alignas(16) std::uint8_t of[256][16];
+};
+constexpr WordShuffles k_word_shuffles = [] {
+  WordShuffles shuffles{};
+  for (std::uint32_t mask = 0; mask < 256; ++mask) {
+    std::uint32_t to = 16;
+    for (std::uint32_t word = 8; word-- > 0;) {
+      if ((mask >> word & 1) == 0) continue;
+      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word + 1);
+      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word);
+    }
+  }
+  return shuffles;
+}();
+
+/// Four coders side by side, in 64 bits each.
+struct FourStates {
+  __m256i x;
+
+  /// Those that are full give a word each: returns which, and takes the word away.
+  std::uint32_t give(__m256i entries, __m256i& before) {
+    const __m256i frequency = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x7ff));
+    const __m256i highest = _mm256_sub_epi64(_mm256_slli_epi64(frequency, 21), _mm256_set1_epi64x(1));
+    const __m256i is_full = _mm256_cmpgt_epi64(x, highest);
+    before = x;
+    x = _mm256_blendv_epi8(x, _mm256_srli_epi64(x, 16), is_full);
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(is_full)));
+  }
+  void take(__m256i entries) {
+    const __m256i frequency = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x7ff));
+    const __m256i begin = _mm256_and_si256(_mm256_srli_epi64(entries, 43), _mm256_set1_epi64x(0x3ff));
+    const __m256i quotient = _mm256_srlv_epi64(_mm256_mul_epu32(x, entries), _mm256_srli_epi64(entries, 58));
+    const __m256i others = _mm256_sub_epi64(_mm256_set1_epi64x(1024), frequency);
+    x = _mm256_add_epi64(_mm256_add_epi64(x, begin), _mm256_mul_epu32(quotient, others));
+  }
+};
+
+/// Gives a symbol to each of eight coders. No branch depends on which of them are full: eight words are written in any
+/// case, in front of the last.
+void encode_eight(const std::uint64_t* entries, FourStates& low, FourStates& high, std::uint16_t*& words) {
+  const __m256i of_low = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries));
+  const __m256i of_high = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries + 4));
+  __m256i low_before;
+  __m256i high_before;
+  const std::uint32_t full = low.give(of_low, low_before) | high.give(of_high, high_before) << 4;
+  // Lanes of 128 bits: states 0, 1, 4, 5 and 2, 3, 6, 7, their low 16 bits first.
+  const __m256i states = _mm256_castps_si256(
+      _mm256_shuffle_ps(_mm256_castsi256_ps(low_before), _mm256_castsi256_ps(high_before), 0x88));
+  const __m256i each = _mm256_shuffle_epi8(
+      states, _mm256_setr_epi8(0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13, -1, -1, -1, -1,  //
+                               -1, -1, -1, -1, 0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13));
+  const __m128i lowest = _mm_or_si128(_mm256_castsi256_si128(each), _mm256_extracti128_si256(each, 1));
+  const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
+  words -= __builtin_popcount(full);
+  low.take(of_low);
+  high.take(of_high);
 }
 
 }  // namespace
@@ -141,16 +188,31 @@ std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const std::uint
   const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
   std::uint16_t* words = encode_symbols_scalar(entries, gaps + whole_rounds, steps + whole_rounds,
                                                changes - whole_rounds, lanes, states, words_end);
-  std::uint32_t state[k_lanes];
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) state[lane] = states[lane];
-  for (std::uint32_t i = whole_rounds; i > 0;) {
-    i -= k_lanes;
-#pragma GCC unroll 8
-    for (std::uint32_t lane = k_lanes; lane-- > 0;) encode_one(entries[steps[i + lane]], state[lane], words);
-#pragma GCC unroll 8
-    for (std::uint32_t lane = k_lanes; lane-- > 0;) encode_one(entries[gaps[i + lane]], state[lane], words);
+  alignas(32) std::uint64_t lane_states[k_lanes];
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) lane_states[lane] = states[lane];
+  FourStates low = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states))};
+  FourStates high = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states + 4))};
+  // What a round needs is fetched rounds before, one entry after the other, which is faster than gathering them; the
+  // last first, as they are used: what was written alone right before it is read in a vector is waited for.
+  constexpr std::uint32_t k_fetched = 256;
+  alignas(32) std::uint64_t of_gaps[k_fetched];
+  alignas(32) std::uint64_t of_steps[k_fetched];
+  for (std::uint32_t end = whole_rounds; end > 0;) {
+    const std::uint32_t begin = end > k_fetched ? end - k_fetched : 0;
+    for (std::uint32_t i = end - begin; i-- > 0;) {
+      of_gaps[i] = entries[gaps[begin + i]];
+      of_steps[i] = entries[steps[begin + i]];
+    }
+    for (std::uint32_t i = end - begin; i > 0;) {
+      i -= k_lanes;
+      encode_eight(of_steps + i, low, high, words);
+      encode_eight(of_gaps + i, low, high, words);
+    }
+    end = begin;
   }
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) states[lane] = state[lane];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states), low.x);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states + 4), high.x);
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) states[lane] = static_cast<std::uint32_t>(lane_states[lane]);
   return words;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_avx512.hpp"
 
+#include "engine/coding_scalar.hpp"
+
 #include <immintrin.h>
 
 namespace wdelta {
@@ -129,6 +131,77 @@ bool find_ranks_avx512(const std::uint8_t* classes, std::uint32_t count, std::ui
   if (class_count <= 8) return find_ranks<8>(classes, count, class_count, class_changes, ranks, positions);
   if (class_count <= 12) return find_ranks<12>(classes, count, class_count, class_changes, ranks, positions);
   return find_ranks<16>(classes, count, class_count, class_changes, ranks, positions);
+}
+
+namespace {
+
+constexpr std::uint32_t k_lanes = 8;
+
+/// Shuffles that bring the words (of eight, 2 bytes each) whose bit is set behind one another, to the end.
+struct WordShuffles {
+  alignas(16) std::uint8_t of[256][16];
+};
+constexpr WordShuffles k_word_shuffles = [] {
+  WordShuffles shuffles{};
+  for (std::uint32_t mask = 0; mask < 256; ++mask) {
+    std::uint32_t to = 16;
+    for (std::uint32_t word = 8; word-- > 0;) {
+      if ((mask >> word & 1) == 0) continue;
+      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word + 1);
+      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word);
+    }
+  }
+  return shuffles;
+}();
+
+/// Gives a symbol to each of eight coders. No branch depends on which of them are full: eight words are written in any
+/// case, in front of the last.
+__m512i encode_eight(const std::uint64_t* of_lanes, __m512i states, std::uint16_t*& words) {
+  const __m512i entries = _mm512_load_si512(of_lanes);
+  const __m512i frequency = _mm512_and_si512(_mm512_srli_epi64(entries, 32), _mm512_set1_epi64(0x7ff));
+  const __m512i begin = _mm512_and_si512(_mm512_srli_epi64(entries, 43), _mm512_set1_epi64(0x3ff));
+  const __m512i others = _mm512_sub_epi64(_mm512_set1_epi64(1024), frequency);
+  const __mmask8 full = _mm512_cmpge_epu64_mask(states, _mm512_slli_epi64(frequency, 21));
+  const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
+  const __m128i lowest = _mm512_maskz_cvtepi64_epi16(0xff, states);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
+  words -= __builtin_popcount(full);
+  states = _mm512_mask_srli_epi64(states, full, states, 16);
+  const __m512i product = _mm512_maskz_mul_epu32(0xff, states, entries);
+  const __m512i quotient = _mm512_maskz_srlv_epi64(0xff, product, _mm512_srli_epi64(entries, 58));
+  return _mm512_add_epi64(_mm512_add_epi64(states, begin), _mm512_maskz_mul_epu32(0xff, quotient, others));
+}
+
+}  // namespace
+
+std::uint16_t* encode_symbols_avx512(const std::uint64_t* entries, const std::uint16_t* gaps,
+                                     const std::uint16_t* steps, std::uint32_t changes, std::uint32_t lanes,
+                                     std::uint32_t* states, std::uint16_t* words_end) {
+  if (lanes != k_lanes) return encode_symbols_scalar(entries, gaps, steps, changes, lanes, states, words_end);
+  const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
+  std::uint16_t* words = encode_symbols_scalar(entries, gaps + whole_rounds, steps + whole_rounds,
+                                               changes - whole_rounds, lanes, states, words_end);
+  __m512i lane_states = _mm512_maskz_cvtepu32_epi64(0xff, _mm256_loadu_si256(reinterpret_cast<__m256i*>(states)));
+  // What a round needs is fetched rounds before, one entry after the other, which is faster than gathering them; the
+  // last first, as they are used: what was written alone right before it is read in a vector is waited for.
+  constexpr std::uint32_t k_fetched = 256;
+  alignas(64) std::uint64_t of_gaps[k_fetched];
+  alignas(64) std::uint64_t of_steps[k_fetched];
+  for (std::uint32_t end = whole_rounds; end > 0;) {
+    const std::uint32_t begin = end > k_fetched ? end - k_fetched : 0;
+    for (std::uint32_t i = end - begin; i-- > 0;) {
+      of_gaps[i] = entries[gaps[begin + i]];
+      of_steps[i] = entries[steps[begin + i]];
+    }
+    for (std::uint32_t i = end - begin; i > 0;) {
+      i -= k_lanes;
+      lane_states = encode_eight(of_steps + i, lane_states, words);
+      lane_states = encode_eight(of_gaps + i, lane_states, words);
+    }
+    end = begin;
+  }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(states), _mm512_maskz_cvtepi64_epi32(0xff, lane_states));
+  return words;
 }
 
 }  // namespace wdelta

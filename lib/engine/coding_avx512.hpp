@@ -10,5 +10,8 @@ void rank_changes_avx512(const std::uint8_t* classes, std::uint32_t count, std::
                          const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks);
 bool find_ranks_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
                        const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
+std::uint16_t* encode_symbols_avx512(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
+                                     std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
+                                     std::uint16_t* words_end);
 
 }  // namespace wdelta

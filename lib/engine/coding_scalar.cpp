@@ -10,12 +10,12 @@ std::uint32_t encoded(std::uint64_t entry, std::uint32_t state, std::uint16_t*& 
   const auto factor = static_cast<std::uint32_t>(entry);
   const auto frequency = static_cast<std::uint32_t>((entry >> 32) & 0x7ff);
   const auto begin = static_cast<std::uint32_t>((entry >> 43) & 0x3ff);
-  const auto shift = static_cast<unsigned>(entry >> 53);
+  const auto shift = static_cast<unsigned>(entry >> 58);
   if (state >= frequency << 21) {
     *--words = static_cast<std::uint16_t>(state);
     state >>= 16;
   }
-  const auto quotient = static_cast<std::uint32_t>((std::uint64_t{state} * factor) >> (31 + shift));
+  const auto quotient = static_cast<std::uint32_t>((std::uint64_t{state} * factor) >> shift);
   return state + quotient * (1024 - frequency) + begin;
 }
 

@@ -62,7 +62,7 @@ struct GroupEncoder::Scratch {
   std::unique_ptr<std::uint16_t[]> gaps = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> ordered_positions = room<std::uint16_t>(k_block_elements);
-  std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements);
+  std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements + 8);
   std::array<std::uint64_t, k_block_elements / 64> flips{};
   // Of the group.
   ElementType type;
@@ -240,7 +240,7 @@ void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlo
           static_cast<std::uint16_t>(first_entry + k_step_entries + step_symbols[block.first_change + i]);
     }
   }
-  std::uint16_t* const words_end = words.get() + 2 * k_block_elements;
+  std::uint16_t* const words_end = words.get() + 2 * k_block_elements + 8;
   const std::uint16_t* const first_word = engine.kernels->coding.encode_symbols(
       entries.data(), gaps.get(), ordered_positions.get(), changes, lanes, states.data(), words_end);
 

@@ -50,7 +50,8 @@ struct CodingKernels {
                      const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
   /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).
   /// `states` are the `lanes` (a power of two, at most 8) coders at the start, and the decoder's start in the end.
-  /// Words are written in front of `words_end`, at most two per change; returns the first.
+  /// Words are written in front of `words_end`, at most two per change, and up to 8 more are overwritten; returns the
+  /// first.
   std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
                                    std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                    std::uint16_t* words_end);

@@ -118,7 +118,7 @@ void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries) {
     if (frequency == 0) continue;
     const auto shift = static_cast<std::uint64_t>(std::bit_width(frequency - 1));
     const std::uint64_t factor = ((std::uint64_t{1} << (31 + shift)) + frequency - 1) / frequency;
-    entries[i] = factor | frequency << 32 | begin << 43 | shift << 53;
+    entries[i] = factor | frequency << 32 | begin << 43 | (31 + shift) << 58;
     begin += frequency;
   }
 }

@@ -42,7 +42,7 @@ std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& 
 
 /// What the coder needs of one symbol: m = ceil(2^(31+s) / f) with s = ceil(log2 f), so that x / f is (x * m) >> (31+s)
 /// for all x < 2^31 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
-/// Bits 0-31 m, 32-42 f, 43-52 where its slots begin, 53-57 s.
+/// Bits 0-31 m, 32-42 f, 43-52 where its slots begin, 58-63 31+s.
 using EncodeEntry = std::uint64_t;
 void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries);
 

@@ -118,7 +118,7 @@ TEST_CASE("entries of the encoder divide every state exactly, for every frequenc
     CHECK((entry >> 43 & 0x3ff) == 0);
     if (frequency < k_scale) CHECK((entries[1] >> 43 & 0x3ff) == frequency);
     const std::uint64_t factor = entry & 0xffffffff;
-    const unsigned shift = 31 + static_cast<unsigned>(entry >> 53);
+    const auto shift = static_cast<unsigned>(entry >> 58);
     std::uint64_t wrong = 0;
     const auto check = [&](std::uint64_t state) {
       if (state < std::uint64_t{1} << 31) wrong += state * factor >> shift != state / frequency;
