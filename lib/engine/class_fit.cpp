@@ -3,25 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace wdelta {
-
-void ClassSymbolCounts::add(std::span<const std::uint8_t> gap_symbols, std::span<const std::uint8_t> step_symbols,
-                            const std::uint16_t* gap_numbers) {
-  changes += static_cast<std::uint32_t>(gap_symbols.size());
-  // Two tables in turn: most changes have the same symbol as the one before, and adding to what was just written waits
-  // for it.
-  std::array<std::array<std::uint32_t, k_gap_buckets>, 2> of_gaps{};
-  std::array<std::array<std::uint32_t, k_magnitude_buckets>, 2> of_magnitudes{};
-  for (std::size_t i = 0; i < gap_symbols.size(); ++i) {
-    ++of_gaps[i % 2][gap_symbols[i]];
-    ++of_magnitudes[i % 2][step_symbols[i] / 2];
-    gap_sum += gap_numbers[i];
-  }
-  for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i] += of_gaps[0][i] + of_gaps[1][i];
-  for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] += of_magnitudes[0][i] + of_magnitudes[1][i];
-}
 
 namespace {
 
@@ -55,7 +40,9 @@ ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
   } else {
     coding.gap_probability.reset();
   }
-  coding.magnitude_weights = weight_codes(std::span(counts.magnitudes).first(used_buckets(counts.magnitudes)));
+  std::array<std::uint32_t, k_magnitude_buckets> magnitudes;
+  for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = counts.steps[2 * i] + counts.steps[2 * i + 1];
+  coding.magnitude_weights = weight_codes(std::span(magnitudes).first(used_buckets(magnitudes)));
   if (signs == Signs::masked) {
     const std::uint64_t rounded = (std::uint64_t{counts.negatives} * 256 + counts.changes / 2) / counts.changes;
     coding.sign = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(rounded, 1, 255));

@@ -7,20 +7,16 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 
 namespace wdelta {
 
 /// The symbols of one class in a group.
 struct ClassSymbolCounts {
   std::array<std::uint32_t, k_gap_buckets> gaps{};
-  std::array<std::uint32_t, k_magnitude_buckets> magnitudes{};
+  std::array<std::uint32_t, k_step_symbols> steps{};  ///< with signs as they are before a mask turns them round
   std::uint64_t gap_sum = 0;
   std::uint32_t changes = 0;
-  std::uint32_t negatives = 0;
-
-  void add(std::span<const std::uint8_t> gap_symbols, std::span<const std::uint8_t> step_symbols,
-           const std::uint16_t* gap_numbers);
+  std::uint32_t negatives = 0;  ///< behind the mask, where there is one
 };
 
 /// masked: the group has a sign mask, and `negatives` is what it left.

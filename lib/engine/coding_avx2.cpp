@@ -64,7 +64,8 @@ constexpr Buckets k_buckets = [] {
 // With the masks and counts of a few words at hand a change needs no more than two look-ups, whatever word it is in: no
 // branch depends on where the changes lie.
 void rank_changes_avx2(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks) {
+                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                       std::uint8_t* change_classes) {
   Stretch stretch;
   std::uint32_t change = 0;
   for (std::uint32_t first = 0; first < count && change < changes; first += k_words_at_a_time * k_word) {
@@ -76,10 +77,38 @@ void rank_changes_avx2(const std::uint8_t* classes, std::uint32_t count, std::ui
       const std::uint32_t word = (position - first) / k_word;
       const std::uint8_t k = classes[position];
       const std::uint64_t mask = _bzhi_u64(stretch.masks[k][word], position % k_word);
+      change_classes[change] = k;
       ranks[change] =
           static_cast<std::uint16_t>(stretch.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(mask)));
     }
   }
+}
+
+void order_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                         std::uint32_t* class_changes, std::uint16_t* order) {
+  order_by_class_scalar(change_classes, changes, class_count, class_changes, order);
+}
+
+// One comparison for every symbol up to the largest, of 64 at a time: counting one after the other would wait for what
+// was just written whenever a symbol comes again.
+void count_symbols_avx2(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
+                        std::uint32_t* counts) {
+  std::uint32_t first = 0;
+  for (; first + 64 <= count; first += 64) {
+    const auto* const vectors = reinterpret_cast<const __m256i*>(symbols + first);
+    const __m256i low = _mm256_loadu_si256(vectors);
+    const __m256i high = _mm256_loadu_si256(vectors + 1);
+    std::uint32_t left = 64;
+    for (std::uint32_t symbol = 0; symbol < symbol_count && left != 0; ++symbol) {
+      const __m256i is = _mm256_set1_epi8(static_cast<char>(symbol));
+      const auto in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, is)));
+      const auto in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, is)));
+      const auto found = static_cast<std::uint32_t>(__builtin_popcount(in_low) + __builtin_popcount(in_high));
+      counts[symbol] += found;
+      left -= found;
+    }
+  }
+  count_symbols_scalar(symbols + first, count - first, symbol_count, counts);
 }
 
 bool find_ranks_avx2(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
@@ -166,11 +195,11 @@ void encode_eight(const std::uint64_t* entries, FourStates& low, FourStates& hig
   __m256i high_before;
   const std::uint32_t full = low.give(of_low, low_before) | high.give(of_high, high_before) << 4;
   // Lanes of 128 bits: states 0, 1, 4, 5 and 2, 3, 6, 7, their low 16 bits first.
-  const __m256i states = _mm256_castps_si256(
-      _mm256_shuffle_ps(_mm256_castsi256_ps(low_before), _mm256_castsi256_ps(high_before), 0x88));
-  const __m256i each = _mm256_shuffle_epi8(
-      states, _mm256_setr_epi8(0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13, -1, -1, -1, -1,  //
-                               -1, -1, -1, -1, 0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13));
+  const __m256i states =
+      _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(low_before), _mm256_castsi256_ps(high_before), 0x88));
+  const __m256i each =
+      _mm256_shuffle_epi8(states, _mm256_setr_epi8(0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13, -1, -1, -1, -1,  //
+                                                   -1, -1, -1, -1, 0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13));
   const __m128i lowest = _mm_or_si128(_mm256_castsi256_si128(each), _mm256_extracti128_si256(each, 1));
   const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));

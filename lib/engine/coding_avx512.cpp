@@ -55,24 +55,89 @@ std::uint32_t words_from(std::uint32_t first, std::uint32_t count) {
   return left < k_words_at_a_time ? left : k_words_at_a_time;
 }
 
+/// The members of each class in a few words, as Stretch has them, for up to `4 * quarters` classes; made from the bits
+/// of the class numbers, and with the counts of four classes side by side. Faster to make, slower to search.
+template <std::uint32_t quarters>
+struct Census {
+  static constexpr std::uint32_t k_planes = quarters == 1 ? 2 : quarters == 2 ? 3 : 4;
+  alignas(64) std::uint64_t planes[k_planes][k_words_at_a_time];  // bit p of each element's class
+  alignas(64) std::uint64_t masks[4 * quarters][k_words_at_a_time];
+  alignas(64) std::uint16_t before[quarters][k_words_at_a_time][4];
+  __m512i members[quarters] = {};  // of four classes, in every lane; before the words that are counted next
+
+  void count(const std::uint8_t* classes, std::uint32_t words) {
+    // All are written before any is read: one that is read as part of a vector right after it was written alone waits
+    // for the store.
+    for (std::uint32_t word = 0; word < words; ++word) {
+      const __m512i of_word = _mm512_loadu_si512(classes + word * k_word);
+#pragma GCC unroll 4
+      for (std::uint32_t p = 0; p < k_planes; ++p) {
+        planes[p][word] = _mm512_test_epi8_mask(of_word, _mm512_set1_epi8(static_cast<char>(1 << p)));
+      }
+    }
+    for (std::uint32_t word = 0; word < words; word += 8) count_eight(word);
+  }
+
+  std::uint32_t rank(std::uint32_t k, std::uint32_t at) const {
+    const std::uint64_t mask = _bzhi_u64(masks[k][at / k_word], at % k_word);
+    return before[k / 4][at / k_word][k % 4] + static_cast<std::uint32_t>(__builtin_popcountll(mask));
+  }
+
+ private:
+  // Words behind the last are rubbish, and so is what is counted in them.
+  void count_eight(std::uint32_t word) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i plane_0 = _mm512_load_si512(planes[0] + word);
+    const __m512i plane_1 = _mm512_load_si512(planes[1] + word);
+    const __m512i plane_2 = k_planes > 2 ? _mm512_load_si512(planes[2 % k_planes] + word) : zero;
+    const __m512i plane_3 = k_planes > 3 ? _mm512_load_si512(planes[3 % k_planes] + word) : zero;
+    const auto members_of = [&](std::uint32_t k, __m512i of_low_bits) {
+      const __m512i mask = k < 8 ? _mm512_andnot_si512(plane_3, of_low_bits) : _mm512_and_si512(plane_3, of_low_bits);
+      _mm512_store_si512(masks[k] + word, mask);
+      return _mm512_popcnt_epi64(mask);
+    };
+    // Bit 4 * bit 0 + 2 * bit 1 + bit 2 of the last argument: whether what has these bits is a member.
+    const __m512i of_low_bits[8] = {_mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x01),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x10),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x04),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x40),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x02),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x20),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x08),
+                                    _mm512_ternarylogic_epi64(plane_0, plane_1, plane_2, 0x80)};
+#pragma GCC unroll 4
+    for (std::uint32_t quarter = 0; quarter < quarters; ++quarter) {
+      __m512i counts = zero;
+#pragma GCC unroll 4
+      for (std::uint32_t of_four = 0; of_four < 4; ++of_four) {
+        const std::uint32_t k = 4 * quarter + of_four;
+        counts = _mm512_or_si512(counts, _mm512_slli_epi64(members_of(k, of_low_bits[k % 8]), 16 * of_four));
+      }
+      __m512i sums = _mm512_add_epi16(counts, _mm512_maskz_alignr_epi64(0xff, counts, zero, 7));
+      sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 6));
+      sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 4));
+      sums = _mm512_add_epi16(sums, members[quarter]);
+      _mm512_store_si512(before[quarter] + word, _mm512_sub_epi16(sums, counts));
+      members[quarter] = _mm512_maskz_permutexvar_epi64(0xff, _mm512_set1_epi64(7), sums);
+    }
+  }
+};
+
 // With the masks and counts of a few words at hand a change needs no more than two look-ups, whatever word it is in: no
 // branch depends on where the changes lie.
-template <std::uint32_t class_count>
+template <std::uint32_t quarters>
 void rank_changes(const std::uint8_t* classes, std::uint32_t count, const std::uint16_t* positions,
-                  std::uint32_t changes, std::uint16_t* ranks) {
-  Stretch<class_count> stretch;
+                  std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes) {
+  Census<quarters> census;
   std::uint32_t change = 0;
   for (std::uint32_t first = 0; first < count && change < changes; first += k_words_at_a_time * k_word) {
     const std::uint32_t words = words_from(first, count);
-    stretch.count(classes + first, words);
+    census.count(classes + first, words);
     const std::uint32_t end = first + words * k_word;
     for (; change < changes && positions[change] < end; ++change) {
-      const std::uint32_t position = positions[change];
-      const std::uint32_t word = (position - first) / k_word;
-      const std::uint8_t k = classes[position];
-      const std::uint64_t mask = _bzhi_u64(stretch.masks[k][word], position % k_word);
-      ranks[change] =
-          static_cast<std::uint16_t>(stretch.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(mask)));
+      const std::uint8_t k = classes[positions[change]];
+      change_classes[change] = k;
+      ranks[change] = static_cast<std::uint16_t>(census.rank(k, positions[change] - first));
     }
   }
 }
@@ -116,12 +181,57 @@ bool find_ranks(const std::uint8_t* classes, std::uint32_t count, std::uint32_t 
 }  // namespace
 
 void rank_changes_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                         const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks) {
-  if (class_count <= 4) return rank_changes<4>(classes, count, positions, changes, ranks);
-  if (class_count <= 6) return rank_changes<6>(classes, count, positions, changes, ranks);
-  if (class_count <= 8) return rank_changes<8>(classes, count, positions, changes, ranks);
-  if (class_count <= 12) return rank_changes<12>(classes, count, positions, changes, ranks);
-  rank_changes<16>(classes, count, positions, changes, ranks);
+                         const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                         std::uint8_t* change_classes) {
+  if (class_count <= 4) return rank_changes<1>(classes, count, positions, changes, ranks, change_classes);
+  if (class_count <= 8) return rank_changes<2>(classes, count, positions, changes, ranks, change_classes);
+  if (class_count <= 12) return rank_changes<3>(classes, count, positions, changes, ranks, change_classes);
+  rank_changes<4>(classes, count, positions, changes, ranks, change_classes);
+}
+
+void order_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                           std::uint32_t* class_changes, std::uint16_t* order) {
+  const __m512i places =
+      _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40,
+                      39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16,
+                      15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  std::uint32_t to = 0;
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    const __m512i wanted = _mm512_set1_epi8(static_cast<char>(k));
+    const std::uint32_t begin = to;
+    for (std::uint32_t first = 0; first < changes; first += 64) {
+      const std::uint64_t there = _bzhi_u64(~0ULL, changes - first < 64 ? changes - first : 64);
+      const __m512i classes = _mm512_maskz_loadu_epi8(there, change_classes + first);
+      const std::uint64_t mask = _mm512_mask_cmpeq_epi8_mask(there, classes, wanted);
+      const __m512i found = _mm512_maskz_compress_epi8(mask, places);
+      const __m512i start = _mm512_set1_epi16(static_cast<short>(first));
+      const auto count = static_cast<std::uint32_t>(__builtin_popcountll(mask));
+      const __m512i low = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, found, 0));
+      _mm512_storeu_si512(order + to, _mm512_add_epi16(start, low));
+      if (count > 32) {
+        const __m512i high = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, found, 1));
+        _mm512_storeu_si512(order + to + 32, _mm512_add_epi16(start, high));
+      }
+      to += count;
+    }
+    class_changes[k] = to - begin;
+  }
+}
+
+// One comparison for every symbol up to the largest, of 64 at a time: counting one after the other would wait for what
+// was just written whenever a symbol comes again.
+void count_symbols_avx512(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
+                          std::uint32_t* counts) {
+  for (std::uint32_t first = 0; first < count; first += 64) {
+    const std::uint64_t there = _bzhi_u64(~0ULL, count - first < 64 ? count - first : 64);
+    const __m512i some = _mm512_maskz_loadu_epi8(there, symbols + first);
+    std::uint64_t left = there;
+    for (std::uint32_t symbol = 0; symbol < symbol_count && left != 0; ++symbol) {
+      const std::uint64_t mask = _mm512_mask_cmpeq_epi8_mask(left, some, _mm512_set1_epi8(static_cast<char>(symbol)));
+      counts[symbol] += static_cast<std::uint32_t>(__builtin_popcountll(mask));
+      left &= ~mask;
+    }
+  }
 }
 
 bool find_ranks_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
@@ -202,6 +312,105 @@ std::uint16_t* encode_symbols_avx512(const std::uint64_t* entries, const std::ui
   }
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(states), _mm512_maskz_cvtepi64_epi32(0xff, lane_states));
   return words;
+}
+
+namespace {
+
+/// Of each number: those below 4 have none, others all but the two highest.
+__m512i raw_bits_of(__m512i numbers) {
+  const __m512i zeros = _mm512_lzcnt_epi32(_mm512_or_si512(numbers, _mm512_set1_epi32(3)));
+  return _mm512_sub_epi32(_mm512_set1_epi32(30), zeros);
+}
+
+/// What is above the raw bits is 2 or 3, or for numbers below 4 the number itself.
+__m512i buckets_of(__m512i numbers, __m512i raw_bits) {
+  return _mm512_add_epi32(_mm512_add_epi32(raw_bits, raw_bits), _mm512_maskz_srlv_epi32(0xffff, numbers, raw_bits));
+}
+
+/// The raw bits themselves.
+__m512i rests_of(__m512i numbers, __m512i raw_bits) {
+  const __m512i above = _mm512_maskz_sllv_epi32(0xffff, _mm512_set1_epi32(-1), raw_bits);
+  return _mm512_andnot_si512(above, numbers);
+}
+
+/// Bits behind one another, lowest first.
+struct BitString {
+  std::uint8_t* bytes;
+  std::uint64_t at = 0;  // whole bytes written
+  std::uint64_t pending = 0;
+  std::uint32_t pending_bits = 0;
+
+  /// At most 56 bits; writes 8 bytes.
+  void append(std::uint64_t bits, std::uint32_t count) {
+    pending |= bits << pending_bits;
+    pending_bits += count;
+    __builtin_memcpy(bytes + at, &pending, sizeof(pending));
+    at += pending_bits / 8;
+    pending >>= pending_bits & 56;
+    pending_bits &= 7;
+  }
+};
+
+}  // namespace
+
+std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
+                                    std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw) {
+  BitString string{raw};
+  for (std::uint32_t i = 0; i < changes; i += 16) {
+    const auto there = static_cast<__mmask16>(_bzhi_u32(0xffff, changes - i < 16 ? changes - i : 16));
+    const __m512i gap = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there, gaps + i));
+    // A step of 1 for what is not there has no raw bits.
+    const __m512i step = _mm512_mask_loadu_epi32(_mm512_set1_epi32(1), there, steps + i);
+    const __m512i distance = _mm512_srli_epi32(_mm512_sub_epi32(step, _mm512_set1_epi32(1)), 1);  // less 1
+    const __m512i gap_bits = raw_bits_of(gap);
+    const __m512i distance_bits = raw_bits_of(distance);
+    const __m512i sign = _mm512_and_si512(step, _mm512_set1_epi32(1));
+    const __m512i distance_bucket = buckets_of(distance, distance_bits);
+    const __m512i step_symbol = _mm512_or_si512(_mm512_add_epi32(distance_bucket, distance_bucket), sign);
+    _mm_mask_storeu_epi8(gap_symbols + i, there, _mm512_maskz_cvtepi32_epi8(0xffff, buckets_of(gap, gap_bits)));
+    _mm_mask_storeu_epi8(step_symbols + i, there, _mm512_maskz_cvtepi32_epi8(0xffff, step_symbol));
+
+    // Two numbers of a change, two changes, and where these have no more than 56 bits, four changes at once.
+    const __m512i gap_rest = rests_of(gap, gap_bits);
+    const __m512i distance_rest = rests_of(distance, distance_bits);
+    const __m512i bits = _mm512_add_epi32(gap_bits, distance_bits);
+    alignas(64) std::uint64_t rests[8];
+    alignas(64) std::uint64_t counts[8];
+    if (_mm512_cmpgt_epu32_mask(bits, _mm512_set1_epi32(28)) != 0) {
+      for (std::uint32_t half = 0; half < 2; ++half) {
+        const auto of_half = [&](__m512i numbers) {
+          return _mm512_maskz_cvtepu32_epi64(0xff, half == 0 ? _mm512_maskz_extracti64x4_epi64(0xf, numbers, 0)
+                                                             : _mm512_maskz_extracti64x4_epi64(0xf, numbers, 1));
+        };
+        _mm512_store_si512(rests,
+                           _mm512_or_si512(of_half(gap_rest),
+                                           _mm512_maskz_sllv_epi64(0xff, of_half(distance_rest), of_half(gap_bits))));
+        _mm512_store_si512(counts, of_half(bits));
+        for (std::uint32_t k = 0; k < 8; ++k) string.append(rests[k], static_cast<std::uint32_t>(counts[k]));
+      }
+      continue;
+    }
+    const __m512i rest = _mm512_or_si512(gap_rest, _mm512_maskz_sllv_epi32(0xffff, distance_rest, gap_bits));
+    const __m512i low = _mm512_set1_epi64(0xffffffff);
+    const __m512i of_first = _mm512_and_si512(bits, low);
+    __m512i pair = _mm512_or_si512(_mm512_and_si512(rest, low),
+                                   _mm512_maskz_sllv_epi64(0xff, _mm512_srli_epi64(rest, 32), of_first));
+    __m512i pair_bits = _mm512_add_epi64(of_first, _mm512_srli_epi64(bits, 32));
+    const __m512i other_bits = _mm512_maskz_permutex_epi64(0xff, pair_bits, 0xb1);
+    const __m512i four_bits = _mm512_add_epi64(pair_bits, other_bits);
+    if (_mm512_cmpgt_epu64_mask(four_bits, _mm512_set1_epi64(56)) == 0) {
+      const __m512i others = _mm512_maskz_permutex_epi64(0xff, pair, 0xb1);
+      pair = _mm512_or_si512(pair, _mm512_maskz_sllv_epi64(0xff, others, pair_bits));
+      _mm512_store_si512(rests, pair);
+      _mm512_store_si512(counts, four_bits);
+      for (std::uint32_t k = 0; k < 8; k += 2) string.append(rests[k], static_cast<std::uint32_t>(counts[k]));
+    } else {
+      _mm512_store_si512(rests, pair);
+      _mm512_store_si512(counts, pair_bits);
+      for (std::uint32_t k = 0; k < 8; ++k) string.append(rests[k], static_cast<std::uint32_t>(counts[k]));
+    }
+  }
+  return 8 * string.at + string.pending_bits;
 }
 
 }  // namespace wdelta

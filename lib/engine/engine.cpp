@@ -13,7 +13,7 @@ namespace {
 
 // Best first. A new engine is one kernel file and one row here.
 constexpr Engine k_engines[] = {
-    {"avx512", "AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ", &k_kernels_avx512,
+    {"avx512", "AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ", &k_kernels_avx512,
      [] { return cpu_features().avx512_vbmi2; }},
     {"avx2", "AVX2, BMI1 and BMI2", &k_kernels_avx2, [] { return cpu_features().avx2; }},
     {"scalar", "nothing", &k_kernels_scalar, [] { return true; }},

@@ -57,7 +57,9 @@ struct GroupEncoder::Scratch {
   // Of one block.
   std::unique_ptr<std::uint16_t[]> positions = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
-  std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements + 64);
+  std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements);
+  std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements);
+  std::unique_ptr<std::uint16_t[]> order = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> classes = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint16_t[]> gaps = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
@@ -87,7 +89,7 @@ struct GroupEncoder::Scratch {
   void choose_classes(const Engine& engine);
   void gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
               std::span<const std::uint16_t> at, const void* typed_steps);
-  void order_by_class(const GatheredBlock& block, std::span<const std::uint16_t> at, const void* typed_steps);
+  void gather_in_order(const GatheredBlock& block, std::span<const std::uint16_t> at, const void* typed_steps);
   void append_symbols(const Engine& engine, std::size_t index);
   void flip_signs(const SignMask& mask);
   GroupParameters fit_parameters();
@@ -122,30 +124,35 @@ void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, std:
   const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
   GatheredBlock& block = blocks[index];
   engine.block(type).classify(base.data(), count, bounds->data(), class_count - 1, classes.get());
-  engine.kernels->coding.rank_changes(classes.get(), count, class_count, at.data(), changes, ranks.get());
-  for (const std::uint16_t position : at) ++block.counts[classes[position]];
-  order_by_class(block, at, typed_steps);
+  const CodingKernels& coding = engine.kernels->coding;
+  coding.rank_changes(classes.get(), count, class_count, at.data(), changes, ranks.get(), change_classes.get());
+  coding.order_by_class(change_classes.get(), changes, class_count, block.counts.data(), order.get());
+  gather_in_order(block, at, typed_steps);
   append_symbols(engine, index);
 }
 
-void GroupEncoder::Scratch::order_by_class(const GatheredBlock& block, std::span<const std::uint16_t> at,
-                                           const void* typed_steps) {
-  std::array<std::uint32_t, k_most_classes> next_place{};
-  std::array<std::uint32_t, k_most_classes> next_rank{};
-  for (std::uint32_t k = 1; k < k_most_classes; ++k) next_place[k] = next_place[k - 1] + block.counts[k - 1];
-  const auto order = [&]<class T>(const T* typed) {
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      const std::uint8_t k = classes[at[i]];
-      const std::uint32_t to = next_place[k]++;
-      gaps[to] = static_cast<std::uint16_t>(ranks[i] - next_rank[k]);
-      next_rank[k] = ranks[i] + 1U;
-      ordered_steps[to] = typed[i];
-      ordered_positions[to] = at[i];
+// Steps and positions as `order` has them, and gaps.
+void GroupEncoder::Scratch::gather_in_order(const GatheredBlock& block, std::span<const std::uint16_t> at,
+                                            const void* typed_steps) {
+  const auto gather_typed = [&]<class T>(const T* typed) {
+    std::uint32_t i = 0;
+    for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
+      std::uint32_t next_rank = 0;
+      for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
+        const std::uint32_t change = order[i];
+        gaps[i] = static_cast<std::uint16_t>(ranks[change] - next_rank);
+        next_rank = ranks[change] + 1U;
+        ordered_steps[i] = typed[change];
+      }
+      counts[k].changes += block.counts[k];
+      counts[k].gap_sum += next_rank - block.counts[k];
     }
   };
-  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(typed_steps));
-  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(typed_steps));
-  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(typed_steps));
+  if (type.width_bytes == 1) gather_typed(static_cast<const std::uint8_t*>(typed_steps));
+  if (type.width_bytes == 2) gather_typed(static_cast<const std::uint16_t*>(typed_steps));
+  if (type.width_bytes == 4) gather_typed(static_cast<const std::uint32_t*>(typed_steps));
+  if (!with_signs) return;
+  for (std::size_t i = 0; i < at.size(); ++i) ordered_positions[i] = at[order[i]];
 }
 
 void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t index) {
@@ -165,7 +172,9 @@ void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t ind
 
   std::uint32_t i = 0;
   for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
-    counts[k].add({new_gaps + i, block.counts[k]}, {new_steps + i, block.counts[k]}, gaps.get() + i);
+    const CodingKernels& coding = engine.kernels->coding;
+    coding.count_symbols(new_gaps + i, block.counts[k], k_gap_buckets, counts[k].gaps.data());
+    coding.count_symbols(new_steps + i, block.counts[k], k_step_symbols, counts[k].steps.data());
     i += block.counts[k];
   }
   if (!with_signs) return;

@@ -40,12 +40,21 @@ struct BlockKernels {
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
 /// 16; `classes` are as classify() writes them.
 struct CodingKernels {
-  /// ranks[i]: how many elements of the same class lie before the one at positions[i]. Positions ascend.
+  /// ranks[i]: how many elements of the same class lie before the one at positions[i]; change_classes[i]: which class.
+  /// Positions ascend.
   void (*rank_changes)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks);
-  /// The inverse, class by class: `ranks` are those of class 0, ascending, then those of class 1; class_changes[k] are
-  /// how many, for 16 classes, those from class_count on 0. Writes positions in the same order. Returns false when a
-  /// class has not so many elements.
+                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                       std::uint8_t* change_classes);
+  /// Which changes are of class 0, of class 1 and so on, those of a class as they come; class_changes[k]: how many of
+  /// each of `class_count`. `order` has room for `changes` + 64.
+  void (*order_by_class)(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                         std::uint32_t* class_changes, std::uint16_t* order);
+  /// Adds to counts[s] how often symbol s, less than `symbol_count`, occurs.
+  void (*count_symbols)(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
+                        std::uint32_t* counts);
+  /// The inverse of rank_changes, class by class: `ranks` are those of class 0, ascending, then those of class 1;
+  /// class_changes[k] are how many, for 16 classes, those from class_count on 0. Writes positions in the same order.
+  /// Returns false when a class has not so many elements.
   bool (*find_ranks)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
                      const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
   /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).

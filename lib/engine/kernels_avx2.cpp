@@ -230,7 +230,7 @@ const KernelTable k_kernels_avx2 = {
         {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
-    {rank_changes_avx2, find_ranks_avx2, encode_symbols_avx2, decode_symbols_avx2, split_raw_bits_avx2,
-     join_raw_bits_avx2}};
+    {rank_changes_avx2, order_by_class_avx2, count_symbols_avx2, find_ranks_avx2, encode_symbols_avx2,
+     decode_symbols_avx2, split_raw_bits_avx2, join_raw_bits_avx2}};
 
 }  // namespace wdelta

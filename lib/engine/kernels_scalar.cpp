@@ -155,7 +155,7 @@ const KernelTable k_kernels_scalar = {
         {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
-    {rank_changes_scalar, find_ranks_scalar, encode_symbols_scalar, decode_symbols_scalar, split_raw_bits_scalar,
-     join_raw_bits_scalar}};
+    {rank_changes_scalar, order_by_class_scalar, count_symbols_scalar, find_ranks_scalar, encode_symbols_scalar,
+     decode_symbols_scalar, split_raw_bits_scalar, join_raw_bits_scalar}};
 
 }  // namespace wdelta

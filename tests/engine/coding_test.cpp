@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of classed blocks, alone, on buffers that end where memory does.
 #include "elements.hpp"
+#include "engine/bits.hpp"
+#include "engine/bucket.hpp"
 #include "engine/class_map.hpp"
 #include "engine/engine.hpp"
 #include "engine/symbol_table.hpp"
@@ -144,6 +146,7 @@ TEST_CASE("ranks count the elements of the class before, and lead back to the po
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   Guarded class_room(65536);
+  Guarded change_class_room(65536);
   Guarded position_room(2 * 65536);
   Guarded rank_room(2 * 65536);
   for (const std::size_t count : counts_of_elements()) {
@@ -179,16 +182,129 @@ TEST_CASE("ranks count the elements of the class before, and lead back to the po
         const CodingKernels& coding = engine.kernels->coding;
         const auto given = class_room.copy(classes);
         const auto written = rank_room.last(2 * changes);
+        const auto classes_of_changes = change_class_room.last(changes);
         coding.rank_changes(given.data(), static_cast<std::uint32_t>(count), class_count,
                             typed<std::uint16_t>(position_room.copy(bytes_of(positions))), changes,
-                            typed<std::uint16_t>(written));
+                            typed<std::uint16_t>(written), classes_of_changes.data());
         if (!std::ranges::equal(written, bytes_of(ranks))) FAIL("other ranks");
+        for (std::size_t i = 0; i < changes; ++i) {
+          if (classes_of_changes[i] != classes[positions[i]]) FAIL("another class");
+        }
         const auto found = position_room.last(2 * changes);
         const bool all = coding.find_ranks(
             given.data(), static_cast<std::uint32_t>(count), class_count, class_changes.data(),
             typed<std::uint16_t>(rank_room.copy(bytes_of(ordered_ranks))), typed<std::uint16_t>(found));
         if (!all) FAIL("not all found");
         if (!std::ranges::equal(found, bytes_of(ordered_positions))) FAIL("other positions");
+      });
+    }
+  }
+}
+
+TEST_CASE("changes are ordered by class, those of a class as they come, for every length") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded class_room(65536);
+  Guarded order_room(2 * (65536 + 64));
+  for (const std::size_t count : counts_of_elements()) {
+    for (const std::uint32_t class_count : {1U, 2U, 7U, k_most_classes}) {
+      Bytes classes = random_classes(random, count, class_count);
+      classes.resize(count);
+      std::vector<std::uint16_t> wanted(count);
+      for (std::size_t i = 0; i < count; ++i) wanted[i] = static_cast<std::uint16_t>(i);
+      std::ranges::stable_sort(wanted, {}, [&](std::uint16_t i) { return classes[i]; });
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(class_count);
+        std::array<std::uint32_t, k_most_classes> class_changes{};
+        class_changes.fill(77);
+        const auto order = order_room.last(2 * (count + 64));
+        engine.kernels->coding.order_by_class(class_room.copy(classes).data(), static_cast<std::uint32_t>(count),
+                                              class_count, class_changes.data(), typed<std::uint16_t>(order));
+        if (!std::ranges::equal(order.first(2 * count), bytes_of(wanted))) FAIL("another order");
+        for (std::uint32_t k = 0; k < class_count; ++k) {
+          if (class_changes[k] != static_cast<std::uint32_t>(std::ranges::count(classes, k))) FAIL("another count");
+        }
+        for (std::uint32_t k = class_count; k < k_most_classes; ++k) {
+          if (class_changes[k] != 77) FAIL("counts beyond the last class");
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("symbols are counted, for every length, and added to what was counted before") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded room(65536);
+  for (const std::size_t count : counts_of_elements()) {
+    for (const std::uint32_t symbol_count : {1U, k_gap_buckets, k_step_symbols}) {
+      Bytes symbols(count);
+      for (std::uint8_t& symbol : symbols) {
+        symbol = static_cast<std::uint8_t>(random() % 3 == 0 ? random() % symbol_count : 0);
+      }
+      std::vector<std::uint32_t> wanted(k_step_symbols);
+      for (std::uint32_t i = 0; i < symbol_count; ++i) wanted[i] = i;
+      for (const std::uint8_t symbol : symbols) ++wanted[symbol];
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(symbol_count);
+        std::vector<std::uint32_t> counts(k_step_symbols);
+        for (std::uint32_t i = 0; i < symbol_count; ++i) counts[i] = i;
+        engine.kernels->coding.count_symbols(room.copy(symbols).data(), static_cast<std::uint32_t>(count), symbol_count,
+                                             counts.data());
+        CHECK(counts == wanted);
+      });
+    }
+  }
+}
+
+TEST_CASE("numbers come apart into symbols and raw bits, the same from every engine, and together again") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(2 * 65536), Guarded(4 * 65536), Guarded(65536), Guarded(65536), Guarded(6 * 65536)};
+  for (const std::size_t count : counts_of_elements()) {
+    for (const std::uint32_t most_bits : {0U, 3U, 9U, 16U, 32U}) {
+      std::vector<std::uint16_t> gaps(count);
+      std::vector<std::uint32_t> steps(count);
+      Bytes gap_symbols(count);
+      Bytes step_symbols(count);
+      Bytes raw;
+      BitWriter writer(raw);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto some_bits = [&](std::uint32_t most) {
+          const auto bits = static_cast<std::uint32_t>(random() % (most + 1));
+          return static_cast<std::uint32_t>(random() & ((std::uint64_t{1} << bits) - 1));
+        };
+        gaps[i] = static_cast<std::uint16_t>(some_bits(std::min(most_bits, 16U)));
+        steps[i] = std::max(1U, some_bits(most_bits));
+        const auto take_apart = [&](std::uint32_t number) {
+          std::uint32_t bucket = 0;
+          while (bucket < k_magnitude_buckets - 1 && bucket_begin(bucket + 1) <= number) ++bucket;
+          writer.write(number - static_cast<std::uint32_t>(bucket_begin(bucket)), bucket_raw_bits(bucket));
+          return bucket;
+        };
+        gap_symbols[i] = static_cast<std::uint8_t>(take_apart(gaps[i]));
+        step_symbols[i] = static_cast<std::uint8_t>(2 * take_apart((steps[i] - 1) / 2) + steps[i] % 2);
+      }
+      const std::size_t whole_bytes = raw.size();
+      writer.finish();
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(most_bits);
+        const auto written = rooms[4].last((count * 44 + 7) / 8 + 8);
+        const auto new_gaps = rooms[2].last(count);
+        const auto new_steps = rooms[3].last(count);
+        const std::uint64_t bits = engine.kernels->coding.split_raw_bits(
+            typed<std::uint16_t>(rooms[0].copy(bytes_of(gaps))), typed<std::uint32_t>(rooms[1].copy(bytes_of(steps))),
+            static_cast<std::uint32_t>(count), new_gaps.data(), new_steps.data(), written.data());
+        if (!std::ranges::equal(new_gaps, gap_symbols)) FAIL("other symbols of gaps");
+        if (!std::ranges::equal(new_steps, step_symbols)) FAIL("other symbols of steps");
+        if (bits / 8 != whole_bytes || (bits + 7) / 8 != raw.size()) FAIL("another number of raw bits");
+        if (!std::ranges::equal(written.first(raw.size()), raw)) FAIL("other raw bits");
       });
     }
   }
