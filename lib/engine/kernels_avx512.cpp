@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX-512 with VBMI2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, turn masks
-// into positions, then pick up the values at the positions and make steps of them, all without a branch that depends
-// on where the changes lie.
+// AVX-512 with VBMI2. Blocks are walked in stretches that the first-level cache holds: compare into masks of 64
+// elements, turn masks into positions, then pick up the values at the positions and make steps of them; one branch per
+// stretch depends on where the changes lie.
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
 #include "engine/kernels.hpp"
@@ -14,10 +14,16 @@ namespace {
 enum class Order { plain, sign_magnitude };
 
 constexpr std::uint32_t k_word = 64;  // elements per mask
-constexpr std::uint32_t k_stretch = 1024;
+template <class T>
+constexpr std::uint32_t k_stretch = sizeof(T) <= 2 ? 4096 : 8192 / sizeof(T);
 // Above this many changes in a stretch, compressing every vector is faster than loading one value after the other.
 template <class T>
-constexpr std::uint32_t k_pick_above = 64 * sizeof(T);
+constexpr std::uint32_t k_pick_above = k_stretch<T> * sizeof(T) / 16;
+
+alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                                  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                                  32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                                  48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
 
 template <class T>
 T load(const void* array, std::size_t i) {
@@ -86,21 +92,31 @@ std::uint64_t unequal_word(const char* base, const char* next, std::uint32_t cou
 /// Writes the positions of the set bits, and rubbish up to 64 entries behind them. Compressing to a register and
 /// storing all of it is many times faster on Zen 4 than compressing to memory.
 std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* positions) {
-  alignas(64) static constexpr std::uint8_t k_lanes[64] = {
-      0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-      22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
-      44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
   const __m512i lanes = _mm512_maskz_compress_epi8(mask, _mm512_load_si512(k_lanes));
-  const __m512i start = _mm512_set1_epi16(static_cast<short>(first));
   const auto bits = static_cast<std::uint32_t>(__builtin_popcountll(mask));
   // Zero-masked extraction of everything: the plain form warns in GCC 12, whose header leaves its source unset.
-  const __m512i low = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, lanes, 0));
-  _mm512_storeu_si512(positions, _mm512_add_epi16(start, low));
-  if (bits > 32) {
-    const __m512i high = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, lanes, 1));
-    _mm512_storeu_si512(positions + 32, _mm512_add_epi16(start, high));
+  if (bits <= 16) {  // almost always
+    const __m256i low = _mm256_cvtepu8_epi16(_mm512_maskz_extracti32x4_epi32(0xf, lanes, 0));
+    const __m256i start = _mm256_set1_epi16(static_cast<short>(first));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(positions), _mm256_add_epi16(start, low));
+    return bits;
   }
+  const __m512i start = _mm512_set1_epi16(static_cast<short>(first));
+  const __m512i low = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, lanes, 0));
+  const __m512i high = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, lanes, 1));
+  _mm512_storeu_si512(positions, _mm512_add_epi16(start, low));
+  _mm512_storeu_si512(positions + 32, _mm512_add_epi16(start, high));
   return bits;
+}
+
+/// Which of up to 64 masks are not empty.
+std::uint64_t not_empty(const std::uint64_t* masks, std::uint32_t count) {
+  std::uint64_t which = 0;
+  for (std::uint32_t i = 0; i < count; i += 8) {
+    const __m512i some = _mm512_load_si512(masks + i);
+    which |= static_cast<std::uint64_t>(_mm512_test_epi64_mask(some, some)) << i;
+  }
+  return which;
 }
 
 template <class T>
@@ -126,31 +142,61 @@ void pick(const char* array, std::uint64_t mask, std::uint32_t count, T* picked)
   }
 }
 
+/// A vector of elements, wherever it lies.
+template <class T>
+using Vector __attribute__((vector_size(64), aligned(1), may_alias)) = T;
+
+/// step_between() for all of them.
+template <class T, Order order>
+Vector<T> steps_between(Vector<T> base, Vector<T> next) {
+  constexpr int to_sign = 8 * sizeof(T) - 1;
+  if constexpr (order == Order::sign_magnitude) {
+    base ^= (0 - (base >> to_sign)) >> 1;
+    next ^= (0 - (next >> to_sign)) >> 1;
+  }
+  const Vector<T> s = next - base;
+  return (s << 1) ^ (0 - (s >> to_sign));
+}
+
+/// Steps between `count` elements that were picked up, and rubbish up to 64 bytes behind them.
+template <class T, Order order>
+void store_steps(const T* from, const T* to, std::uint32_t count, char* steps) {
+  for (std::size_t at = 0; at < count * sizeof(T); at += 64) {
+    const auto* const base = reinterpret_cast<const Vector<T>*>(reinterpret_cast<const char*>(from) + at);
+    const auto* const next = reinterpret_cast<const Vector<T>*>(reinterpret_cast<const char*>(to) + at);
+    *reinterpret_cast<Vector<T>*>(steps + at) = steps_between<T, order>(*base, *next);
+  }
+}
+
 template <class T, Order order>
 std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
                            void* steps) {
+  constexpr std::uint32_t words = k_stretch<T> / k_word;
+  static_assert(words <= 64);
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+  for (std::uint32_t first = 0; first < count; first += k_stretch<T>) {
+    const std::uint32_t length = count - first < k_stretch<T> ? count - first : k_stretch<T>;
     const char* const from_bytes = static_cast<const char*>(base) + first * sizeof(T);
     const char* const to_bytes = static_cast<const char*>(next) + first * sizeof(T);
-    std::uint64_t masks[k_stretch / k_word] = {};
-    std::uint64_t any = 0;
+    alignas(64) std::uint64_t masks[words];
     std::uint32_t at = 0;
     for (; at + k_word <= length; at += k_word) {
-      any |= masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T));
+      masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T));
     }
     if (at < length) {
-      any |= masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), length - at);
+      masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), length - at);
+      at += k_word;
     }
-    if (any == 0) continue;
+    for (; at < k_stretch<T>; at += k_word) masks[at / k_word] = 0;
 
     std::uint32_t changes = 0;
-    for (at = 0; at < length; at += k_word) {
-      changes += list_bits(masks[at / k_word], first + at, positions + found + changes);
+    const std::uint64_t changed_words = not_empty(masks, words);
+    for (std::uint64_t left = changed_words; left != 0; left &= left - 1) {
+      const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
+      changes += list_bits(masks[word], first + word * k_word, positions + found + changes);
     }
-    T from[k_stretch + 64];
-    T to[k_stretch + 64];
+    T from[k_stretch<T> + 64];
+    T to[k_stretch<T> + 64];
     if (changes > k_pick_above<T>) {
       std::uint32_t picked = 0;
       for (at = 0; at < length; at += k_word) {
@@ -167,8 +213,7 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
         to[i] = load<T>(next, position);
       }
     }
-    char* const found_steps = static_cast<char*>(steps) + found * sizeof(T);
-    for (std::size_t i = 0; i < changes; ++i) store<T>(found_steps, i, step_between<T, order>(from[i], to[i]));
+    store_steps<T, order>(from, to, changes, static_cast<char*>(steps) + found * sizeof(T));
     found += changes;
   }
   return found;
@@ -243,13 +288,16 @@ __m512i contexts_of(const char* elements) {
 /// Classes by context, in registers.
 struct ClassTable {
   ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
-    alignas(64) std::uint8_t class_of[256];
-    std::uint32_t bound = 0;
-    for (std::uint32_t context = 0; context < 256; ++context) {
-      while (bound < bound_count && bounds[bound] <= context) ++bound;
-      class_of[context] = static_cast<std::uint8_t>(bound);
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const __m512i contexts =
+          _mm512_add_epi8(_mm512_load_si512(k_lanes), _mm512_set1_epi8(static_cast<char>(64 * quarter)));
+      __m512i classes = _mm512_setzero_si512();
+      for (std::uint32_t i = 0; i < bound_count; ++i) {
+        const __mmask64 not_below = _mm512_cmpge_epu8_mask(contexts, _mm512_set1_epi8(static_cast<char>(bounds[i])));
+        classes = _mm512_mask_add_epi8(classes, not_below, classes, _mm512_set1_epi8(1));
+      }
+      quarters[quarter] = classes;
     }
-    for (int quarter = 0; quarter < 4; ++quarter) quarters[quarter] = _mm512_load_si512(class_of + 64 * quarter);
   }
   __m512i operator()(__m512i contexts) const {
     const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
