@@ -12,9 +12,11 @@ namespace {
 // About how many bits one more class takes in the tables, and in the counts of each block.
 constexpr std::uint64_t k_class_bits = 72;
 constexpr std::uint64_t k_class_bits_per_block = 6;
-// Of this many elements one piece of 64 is counted.
+// Of this many elements one piece of 64 is counted: at first one in four, later, when many have been seen, one in 32.
 constexpr std::size_t k_piece_elements = 64;
 constexpr std::size_t k_every_elements = 256;
+constexpr std::size_t k_every_elements_later = 2048;
+constexpr std::size_t k_many_elements = 2 * k_block_elements;
 // Neighbouring contexts are taken as one until no more than this many are left.
 constexpr std::size_t k_most_runs = 32;
 
@@ -67,10 +69,11 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
                          const void* steps) {
   with_width(type.width_bytes, [&]<class T>(T) {
     const std::size_t element_count = base.size() / sizeof(T);
-    for (std::size_t first = 0; first < element_count; first += k_every_elements) {
+    const std::size_t every = element_count_ < k_many_elements ? k_every_elements : k_every_elements_later;
+    for (std::size_t first = 0; first < element_count; first += every) {
       const std::size_t last = std::min(first + k_piece_elements, element_count);
       // The piece stands for all up to the next.
-      const std::size_t stands_for = std::min(first + k_every_elements, element_count) - first;
+      const std::size_t stands_for = std::min(first + every, element_count) - first;
       const std::uint64_t each = std::max<std::size_t>(1, stands_for / (last - first));
       for (std::size_t i = first; i < last; ++i)
         contexts_[context_of(load<T>(base.data(), i), type.kind)].elements += each;

@@ -33,12 +33,24 @@ struct GatheredBlock {
   std::size_t alone_end = 0;
 };
 
-/// A block that waits for its classes.
-struct HeldBlock {
-  std::size_t index;
+/// Blocks that wait for their classes, one behind the other in memory that is kept from group to group.
+struct HeldBlocks {
+  struct Block {
+    std::size_t index;
+    std::size_t base_bytes;
+    std::size_t changes;
+  };
+  std::vector<Block> blocks;
   std::vector<std::uint8_t> base;
   std::vector<std::uint16_t> positions;
   std::vector<std::uint8_t> steps;
+
+  void clear() {
+    blocks.clear();
+    base.clear();
+    positions.clear();
+    steps.clear();
+  }
 };
 
 }  // namespace
@@ -74,7 +86,7 @@ struct GroupEncoder::Scratch {
   bool with_signs = false;
   ClassChooser chooser;
   std::optional<ClassBounds> bounds;
-  std::vector<HeldBlock> held;
+  HeldBlocks held;
   std::vector<GatheredBlock> blocks;
   std::vector<std::uint8_t> gap_symbols;
   std::vector<std::uint8_t> step_symbols;
@@ -112,7 +124,15 @@ void GroupEncoder::Scratch::clear() {
 
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   bounds = chooser.choose(k_classes_by_default, element_count);
-  for (const HeldBlock& block : held) gather(engine, block.index, block.base, block.positions, block.steps.data());
+  std::size_t base_at = 0;
+  std::size_t change_at = 0;
+  for (const HeldBlocks::Block& block : held.blocks) {
+    gather(engine, block.index, std::span(held.base).subspan(base_at, block.base_bytes),
+           std::span(held.positions).subspan(change_at, block.changes),
+           held.steps.data() + change_at * type.width_bytes);
+    base_at += block.base_bytes;
+    change_at += block.changes;
+  }
   held.clear();
 }
 
@@ -323,10 +343,10 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   if (scratch.bounds) return scratch.gather(*engine_, scratch.blocks.size() - 1, base, positions, scratch.steps.get());
   scratch.chooser.count(base, scratch.type, positions, scratch.steps.get());
   const auto* const steps = reinterpret_cast<const std::uint8_t*>(scratch.steps.get());
-  scratch.held.push_back({scratch.blocks.size() - 1,
-                          {base.begin(), base.end()},
-                          {positions.begin(), positions.end()},
-                          {steps, steps + std::size_t{changes} * scratch.type.width_bytes}});
+  scratch.held.blocks.push_back({scratch.blocks.size() - 1, base.size(), changes});
+  scratch.held.base.insert(scratch.held.base.end(), base.begin(), base.end());
+  scratch.held.positions.insert(scratch.held.positions.end(), positions.begin(), positions.end());
+  scratch.held.steps.insert(scratch.held.steps.end(), steps, steps + std::size_t{changes} * scratch.type.width_bytes);
   if (scratch.chooser.change_count() >= k_telling_changes) scratch.choose_classes(*engine_);
 }
 
