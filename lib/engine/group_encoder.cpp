@@ -77,7 +77,6 @@ struct GroupEncoder::Scratch {
   std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> ordered_positions = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements + 8);
-  std::array<std::uint64_t, k_block_elements / 64> flips{};
   // Of the group.
   ElementType type;
   MatrixPlace place;
@@ -85,6 +84,7 @@ struct GroupEncoder::Scratch {
   bool is_classed = false;  // else its blocks are only coded alone
   bool with_signs = false;
   ClassChooser chooser;
+  SignMaskChooser sign_mask_chooser;
   std::optional<ClassBounds> bounds;
   HeldBlocks held;
   std::vector<GatheredBlock> blocks;
@@ -103,7 +103,7 @@ struct GroupEncoder::Scratch {
               std::span<const std::uint16_t> at, const void* typed_steps);
   void gather_in_order(const GatheredBlock& block, std::span<const std::uint16_t> at, const void* typed_steps);
   void append_symbols(const Engine& engine, std::size_t index);
-  void flip_signs(const SignMask& mask);
+  void take_signs();
   GroupParameters fit_parameters();
   void append_block(const Engine& engine, const GatheredBlock& block, std::vector<std::uint8_t>& coded);
 };
@@ -205,19 +205,14 @@ void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t ind
   }
 }
 
-void GroupEncoder::Scratch::flip_signs(const SignMask& mask) {
+// Signs as a mask has left them.
+void GroupEncoder::Scratch::take_signs() {
   std::size_t change = 0;
-  for (std::size_t index = 0; index < blocks.size(); ++index) {
-    if (blocks[index].summary.changes == 0) continue;
-    const std::uint64_t first = index * std::uint64_t{k_block_elements};
-    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(k_block_elements, element_count - first));
-    expand_sign_mask(mask, place, first, count, flips);
+  for (const GatheredBlock& block : blocks) {
     for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-      for (const std::size_t end = change + blocks[index].counts[k]; change < end; ++change) {
-        const std::uint32_t at = signs[change].element % k_block_elements;
-        const auto flip = static_cast<std::uint32_t>((flips[at / 64] >> (at % 64)) & 1);
-        step_symbols[change] = static_cast<std::uint8_t>(step_symbols[change] ^ flip);
-        counts[k].negatives += step_symbols[change] & 1U;
+      for (const std::size_t end = change + block.counts[k]; change < end; ++change) {
+        step_symbols[change] = static_cast<std::uint8_t>((step_symbols[change] & 0xfe) | signs[change].negative());
+        counts[k].negatives += signs[change].negative();
       }
     }
   }
@@ -228,8 +223,8 @@ GroupParameters GroupEncoder::Scratch::fit_parameters() {
   GroupParameters parameters;
   parameters.bounds = *bounds;
   if (with_signs) {
-    parameters.mask = choose_sign_mask(signs, place, element_count);
-    if (!parameters.mask.is_empty()) flip_signs(parameters.mask);
+    parameters.mask = sign_mask_chooser.choose(signs, place, element_count);
+    if (!parameters.mask.is_empty()) take_signs();
   }
   entries.assign((bounds->size() + 1) * k_class_entries, 0);
   for (std::size_t k = 0; k <= bounds->size(); ++k) {

@@ -13,6 +13,8 @@ namespace {
 // Rows and columns are fitted in turn, each to the other: the best approximation of the signs by one row times one
 // column is a power iteration. Each turn is a pass over the changes; what a further one gains falls off quickly.
 constexpr int k_most_turns = 6;
+// What does not pay by then will not.
+constexpr int k_telling_turns = 2;
 
 /// n log2 n, in 1/65536 of a bit.
 std::uint64_t weight(std::uint64_t n) { return n * log2_fixed(n); }
@@ -36,75 +38,79 @@ std::uint64_t agreeing(std::span<const std::int32_t> sums, std::size_t change_co
   return (change_count + margin) / 2;
 }
 
-struct Lines {
-  std::vector<std::uint32_t> row;
-  std::vector<std::uint16_t> column;
-  std::vector<std::int8_t> sign;
-};
-
-Lines lines_of(std::span<const SignedChange> changes, const MatrixPlace& place) {
-  const std::uint64_t first_column = place.first_element % place.row_elements;
-  // Division by multiplication, exact: an element and its first column are below 2^23 and a row is at most 2^16 long,
-  // so that what rounding the factor up adds to the product is less than 2^40, and the product less than 2^63.
-  const std::uint64_t factor = ((std::uint64_t{1} << 40) + place.row_elements - 1) / place.row_elements;
-  Lines lines;
-  lines.row.resize(changes.size());
-  lines.column.resize(changes.size());
-  lines.sign.resize(changes.size());
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const std::uint64_t at = first_column + changes[i].element;
-    const std::uint64_t row = (at * factor) >> 40;
-    lines.row[i] = static_cast<std::uint32_t>(row);
-    lines.column[i] = static_cast<std::uint16_t>(at - row * place.row_elements);
-    lines.sign[i] = static_cast<std::int8_t>(1 - 2 * static_cast<int>(changes[i].negative));
-  }
-  return lines;
-}
-
 /// Sums up, for each line of one direction, the signs as the lines of the other direction see them.
 template <class Index, class Other>
-void sum_up(std::span<const Index> line, std::span<const Other> other, std::span<const std::int32_t> other_sums,
+void sum_up(const std::vector<Index>& line, const std::vector<Other>& other, std::span<const std::int32_t> other_sums,
             std::span<const std::int8_t> signs, std::span<std::int32_t> sums) {
   std::ranges::fill(sums, 0);
-  for (std::size_t i = 0; i < line.size(); ++i) {
+  for (std::size_t i = 0; i < signs.size(); ++i) {
     const std::int32_t flip = other_sums[other[i]] >> 31;
     sums[line[i]] += (signs[i] ^ flip) - flip;
   }
 }
 
+std::uint32_t bit_of(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
+  return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
+}
+
 }  // namespace
 
-SignMask choose_sign_mask(std::span<const SignedChange> changes, const MatrixPlace& place,
-                          std::uint64_t element_count) {
+void SignMaskChooser::find_lines(std::span<const SignedChange> changes, const MatrixPlace& place) {
+  const std::uint64_t first_column = place.first_element % place.row_elements;
+  // Division by multiplication, exact: an element and its first column are below 2^23 and a row is at most 2^16 long,
+  // so that what rounding the factor up adds to the product is less than 2^40, and the product less than 2^63.
+  const std::uint64_t factor = ((std::uint64_t{1} << 40) + place.row_elements - 1) / place.row_elements;
+  if (sign_.size() < changes.size()) {
+    row_.resize(changes.size());
+    column_.resize(changes.size());
+    sign_.resize(changes.size());
+  }
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::uint64_t at = first_column + changes[i].element();
+    const std::uint64_t row = (at * factor) >> 40;
+    row_[i] = static_cast<std::uint32_t>(row);
+    column_[i] = static_cast<std::uint16_t>(at - row * place.row_elements);
+    sign_[i] = static_cast<std::int8_t>(1 - 2 * static_cast<int>(changes[i].negative()));
+  }
+}
+
+SignMask SignMaskChooser::choose(std::span<SignedChange> changes, const MatrixPlace& place,
+                                 std::uint64_t element_count) {
   SignMask mask;
   // A mask saves less than a bit per change and costs a bit per column.
   if (!place.has_rows() || changes.size() <= place.row_elements) return mask;
-  const Lines lines = lines_of(changes, place);
-  const std::uint64_t row_count = place.row_count(element_count);
-  std::vector<std::int32_t> columns(place.row_elements);
-  std::vector<std::int32_t> rows(row_count);
+  find_lines(changes, place);
   const std::uint64_t all = changes.size();
-  const std::uint64_t plain_cost = all << 16;
+  const std::span<const std::int8_t> signs = std::span(sign_).first(all);
+  const std::uint64_t row_count = place.row_count(element_count);
+  row_sums_.assign(row_count, 0);
+  column_sums_.resize(place.row_elements);
 
-  sum_up<std::uint16_t, std::uint32_t>(lines.column, lines.row, rows, lines.sign, columns);
-  const std::uint64_t columns_cost = cost_of_signs(agreeing(columns, all), all) + (place.row_elements << 16);
-  std::uint64_t least = plain_cost;
+  sum_up(column_, row_, row_sums_, signs, column_sums_);
+  const std::uint64_t columns_cost = cost_of_signs(agreeing(column_sums_, all), all) + (place.row_elements << 16);
+  std::uint64_t least = all << 16;
   if (columns_cost < least) {
     least = columns_cost;
-    mask.columns = packed(columns);
+    mask.columns = packed(column_sums_);
   }
   std::uint64_t before = ~std::uint64_t{0};
   for (int turn = 0; turn < k_most_turns; ++turn) {
-    sum_up<std::uint32_t, std::uint16_t>(lines.row, lines.column, columns, lines.sign, rows);
-    sum_up<std::uint16_t, std::uint32_t>(lines.column, lines.row, rows, lines.sign, columns);
-    const std::uint64_t cost = cost_of_signs(agreeing(columns, all), all) + ((place.row_elements + row_count) << 16);
+    if (turn == k_telling_turns && mask.is_empty()) break;
+    sum_up(row_, column_, column_sums_, signs, row_sums_);
+    sum_up(column_, row_, row_sums_, signs, column_sums_);
+    const std::uint64_t cost =
+        cost_of_signs(agreeing(column_sums_, all), all) + ((place.row_elements + row_count) << 16);
     if (cost < least) {
       least = cost;
-      mask.columns = packed(columns);
-      mask.rows = packed(rows);
+      mask.columns = packed(column_sums_);
+      mask.rows = packed(row_sums_);
     }
     if (before - cost < before / 256 || cost > before) break;
     before = cost;
+  }
+  if (mask.is_empty()) return mask;
+  for (std::size_t i = 0; i < all; ++i) {
+    changes[i].turn(bit_of(mask.columns, column_[i]) ^ bit_of(mask.rows, row_[i]));
   }
   return mask;
 }
@@ -113,16 +119,13 @@ void expand_sign_mask(const SignMask& mask, const MatrixPlace& place, std::uint6
                       std::span<std::uint64_t> flips) {
   std::ranges::fill(flips.first((count + 63) / 64), 0);
   if (mask.is_empty()) return;
-  const auto bit = [](const std::vector<std::uint8_t>& bits, std::uint64_t at) -> std::uint64_t {
-    return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
-  };
   const std::uint64_t first_row = place.first_element / place.row_elements;
   std::uint64_t at = place.first_element + first;
   std::uint64_t row = at / place.row_elements;
   std::uint64_t column = at % place.row_elements;
   for (std::uint32_t i = 0; i < count;) {
     // As many at once as stay in one row, one word of flips and what eight bytes of columns hold.
-    const std::uint64_t row_flip = std::uint64_t{0} - bit(mask.rows, row - first_row);
+    const std::uint64_t row_flip = std::uint64_t{0} - bit_of(mask.rows, row - first_row);
     const std::uint64_t in_row = std::min<std::uint64_t>(place.row_elements - column, count - i);
     const std::uint64_t taken = std::min<std::uint64_t>({in_row, 64 - i % 64, 56});
     std::uint64_t word = 0;

@@ -33,13 +33,37 @@ struct SignMask {
 };
 
 /// One change: its element counted from the first of the stretch, and its sign.
-struct SignedChange {
-  std::uint32_t element;
-  std::uint32_t negative;  ///< 0 or 1
+class SignedChange {
+ public:
+  SignedChange() = default;
+  /// `element` is below 2^31, `negative` 0 or 1.
+  SignedChange(std::uint32_t element, std::uint32_t negative) : bits_(2 * element + negative) {}
+
+  std::uint32_t element() const { return bits_ / 2; }
+  std::uint32_t negative() const { return bits_ % 2; }
+  void turn(std::uint32_t flip) { bits_ ^= flip; }
+
+ private:
+  std::uint32_t bits_ = 0;
 };
 
-/// The mask that saves most, its own bits counted in; empty where none saves anything.
-SignMask choose_sign_mask(std::span<const SignedChange> changes, const MatrixPlace& place, std::uint64_t element_count);
+/// Finds masks; keeps the memory that this takes for the next time.
+class SignMaskChooser {
+ public:
+  /// The mask that saves most, its own bits counted in; empty where none saves anything. Turns the signs of `changes`
+  /// round as it says.
+  SignMask choose(std::span<SignedChange> changes, const MatrixPlace& place, std::uint64_t element_count);
+
+ private:
+  void find_lines(std::span<const SignedChange> changes, const MatrixPlace& place);
+
+  // Of each change; as long as the longest stretch so far.
+  std::vector<std::uint32_t> row_;
+  std::vector<std::uint16_t> column_;
+  std::vector<std::int8_t> sign_;
+  std::vector<std::int32_t> row_sums_;
+  std::vector<std::int32_t> column_sums_;
+};
 
 /// Bit i of `flips`: is the sign of element `first` + i of the stretch flipped. `flips` has room for `count` bits in
 /// words of 64; bits beyond are left unspecified.

@@ -90,17 +90,23 @@ TEST_CASE("a mask is found where signs follow columns, or columns and rows, and 
           if (structure == Structure::none) negative = random() & 1;
           changes.push_back({i, negative});
         }
-        const SignMask mask = choose_sign_mask(changes, place, count);
+        std::vector<SignedChange> turned = changes;
+        const SignMask mask = SignMaskChooser().choose(turned, place, count);
         CHECK(mask.columns.empty() == (structure == Structure::none));
         CHECK(mask.rows.empty() == (structure != Structure::rank_one));
         if (structure == Structure::none) continue;
-        // It leaves all signs the same.
+        // It leaves all signs the same, and turns them as it is expanded.
         std::vector<std::uint64_t> flips((count + 63) / 64);
         expand_sign_mask(mask, place, 0, static_cast<std::uint32_t>(count), flips);
         std::size_t negatives = 0;
-        for (const SignedChange& change : changes) {
-          negatives += change.negative ^ (flips[change.element / 64] >> (change.element % 64) & 1);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < changes.size(); ++i) {
+          const SignedChange change = changes[i];
+          negatives += turned[i].negative();
+          wrong += turned[i].negative() !=
+                   (change.negative() ^ (flips[change.element() / 64] >> (change.element() % 64) & 1));
         }
+        CHECK(wrong == 0);
         CAPTURE(row);
         CAPTURE(first);
         CHECK((negatives == 0 || negatives == changes.size()));
@@ -120,13 +126,14 @@ TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
   for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 16)) {
     changes.push_back({i, rows[(place.first_element + i) / 60] & 1U});
   }
-  const SignMask mask = choose_sign_mask(changes, place, count);
+  std::vector<SignedChange> turned = changes;
+  const SignMask mask = SignMaskChooser().choose(turned, place, count);
   REQUIRE(!mask.rows.empty());
   std::size_t wrong = 0;
   for (const SignedChange& change : changes) {
-    const std::uint64_t at = place.first_element + change.element;
+    const std::uint64_t at = place.first_element + change.element();
     const unsigned column = mask.columns.empty() ? 0 : mask.columns[at % 60 / 8] >> (at % 60 % 8) & 1U;
-    wrong += (change.negative ^ column ^ (mask.rows[at / 60 / 8] >> (at / 60 % 8))) & 1;
+    wrong += (change.negative() ^ column ^ (mask.rows[at / 60 / 8] >> (at / 60 % 8))) & 1;
   }
   CHECK((wrong == 0 || wrong == changes.size()));
 }
