@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CodingKernels with AVX2, BMI1 and BMI2. What these add to scalar code is worth as much to a processor that has
-// AVX-512.
+// CodingKernels that encode, with AVX2, BMI1 and BMI2. What these add to scalar code is worth as much to a processor
+// that has AVX-512.
 #pragma once
 
 #include "engine/kernels.hpp"
@@ -14,19 +14,10 @@ void order_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t chang
                          std::uint32_t* class_changes, std::uint16_t* order);
 void count_symbols_avx2(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
-bool find_ranks_avx2(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                     const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
 std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
                                    std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                    std::uint16_t* words_end);
-const std::uint8_t* decode_symbols_avx2(const std::uint32_t* slots, const std::uint8_t* change_classes,
-                                        std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
-                                        const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
-                                        std::uint8_t* steps);
 std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
                                   std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw);
-std::uint32_t join_raw_bits_avx2(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
-                                 std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                                 std::uint16_t* ranks, std::uint32_t* distances, std::uint64_t* raw_bits);
 
 }  // namespace wdelta

@@ -2,58 +2,12 @@
 #include "engine/coding_avx512.hpp"
 
 #include "engine/coding_scalar.hpp"
+#include "engine/stretch_avx512.hpp"
 
 #include <immintrin.h>
 
 namespace wdelta {
 namespace {
-
-constexpr std::uint32_t k_word = 64;             // elements per mask
-constexpr std::uint32_t k_words_at_a_time = 64;  // whose masks fit into the first-level cache
-
-/// The members of each class in a few words: as masks, and how many lie before each word. The number of classes is
-/// known when this is compiled, so that what belongs to a class stays in registers.
-template <std::uint32_t class_count>
-struct Stretch {
-  alignas(64) std::uint64_t masks[class_count][k_words_at_a_time];
-  alignas(64) std::uint16_t before[class_count][k_words_at_a_time];
-  std::uint16_t members[class_count] = {};  // before the words that are counted next; 65,536 is 0
-
-  /// Counts `words` words from `classes` on. Masks are all written before any is read: one that is read as part of a
-  /// vector right after it was written alone waits for the store.
-  void count(const std::uint8_t* classes, std::uint32_t words) {
-    for (std::uint32_t word = 0; word < words; ++word) {
-      const __m512i of_word = _mm512_loadu_si512(classes + word * k_word);
-#pragma GCC unroll 16
-      for (std::uint32_t k = 0; k < class_count; ++k) {
-        masks[k][word] = _mm512_cmpeq_epi8_mask(of_word, _mm512_set1_epi8(static_cast<char>(k)));
-      }
-    }
-    for (std::uint32_t k = 0; k < class_count; ++k) {
-      for (std::uint32_t word = words; word < k_words_at_a_time; ++word) masks[k][word] = 0;
-      __m128i carry = _mm_set1_epi16(static_cast<short>(members[k]));
-      for (std::uint32_t word = 0; word < k_words_at_a_time; word += 8) {
-        const __m512i counts = _mm512_popcnt_epi64(_mm512_load_si512(masks[k] + word));
-        __m128i sums = _mm512_maskz_cvtepi64_epi16(0xff, counts);
-        sums = _mm_add_epi16(sums, _mm_slli_si128(sums, 2));
-        sums = _mm_add_epi16(sums, _mm_slli_si128(sums, 4));
-        sums = _mm_add_epi16(sums, _mm_slli_si128(sums, 8));
-        sums = _mm_add_epi16(sums, carry);
-        // Sums up to each word, from the one before the first on.
-        _mm_store_si128(reinterpret_cast<__m128i*>(before[k] + word), _mm_alignr_epi8(sums, carry, 14));
-        carry = _mm_shuffle_epi8(sums, _mm_set1_epi16(0x0f0e));
-      }
-      members[k] = static_cast<std::uint16_t>(_mm_extract_epi16(carry, 7));
-      // No rank is found in a word that is not there.
-      for (std::uint32_t word = words; word < k_words_at_a_time; ++word) before[k][word] = 0xffff;
-    }
-  }
-};
-
-std::uint32_t words_from(std::uint32_t first, std::uint32_t count) {
-  const std::uint32_t left = (count - first + k_word - 1) / k_word;
-  return left < k_words_at_a_time ? left : k_words_at_a_time;
-}
 
 /// The members of each class in a few words, as Stretch has them, for up to `4 * quarters` classes; made from the bits
 /// of the class numbers, and with the counts of four classes side by side. Faster to make, slower to search.
@@ -142,42 +96,6 @@ void rank_changes(const std::uint8_t* classes, std::uint32_t count, const std::u
   }
 }
 
-template <std::uint32_t most_classes>
-bool find_ranks(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions) {
-  Stretch<most_classes> stretch;
-  std::uint32_t next[most_classes];
-  std::uint32_t end[most_classes];
-  std::uint32_t before[most_classes] = {};
-  std::uint32_t changes = 0;
-  for (std::uint32_t k = 0; k < class_count; ++k) {
-    next[k] = changes;
-    end[k] = changes += class_changes[k];
-  }
-  std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count && found < changes; first += k_words_at_a_time * k_word) {
-    stretch.count(classes + first, words_from(first, count));
-    for (std::uint32_t k = 0; k < class_count; ++k) {
-      before[k] += static_cast<std::uint16_t>(stretch.members[k] - before[k]);
-      const __m512i low = _mm512_load_si512(stretch.before[k]);
-      const __m512i high = _mm512_load_si512(stretch.before[k] + 32);
-      std::uint32_t change = next[k];
-      for (; change < end[k] && ranks[change] < before[k]; ++change) {
-        // The last word that has no more members before it than the rank says.
-        const __m512i rank = _mm512_set1_epi16(static_cast<short>(ranks[change]));
-        const auto in_low = static_cast<std::uint32_t>(__builtin_popcount(_mm512_cmple_epu16_mask(low, rank)));
-        const auto in_high = static_cast<std::uint32_t>(__builtin_popcount(_mm512_cmple_epu16_mask(high, rank)));
-        const std::uint32_t word = in_low + in_high - 1;
-        const std::uint64_t bit = _pdep_u64(1ULL << (ranks[change] - stretch.before[k][word]), stretch.masks[k][word]);
-        positions[change] = static_cast<std::uint16_t>(first + word * k_word + _tzcnt_u64(bit));
-      }
-      found += change - next[k];
-      next[k] = change;
-    }
-  }
-  return found == changes;
-}
-
 }  // namespace
 
 void rank_changes_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
@@ -232,15 +150,6 @@ void count_symbols_avx512(const std::uint8_t* symbols, std::uint32_t count, std:
       left &= ~mask;
     }
   }
-}
-
-bool find_ranks_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions) {
-  if (class_count <= 4) return find_ranks<4>(classes, count, class_count, class_changes, ranks, positions);
-  if (class_count <= 6) return find_ranks<6>(classes, count, class_count, class_changes, ranks, positions);
-  if (class_count <= 8) return find_ranks<8>(classes, count, class_count, class_changes, ranks, positions);
-  if (class_count <= 12) return find_ranks<12>(classes, count, class_count, class_changes, ranks, positions);
-  return find_ranks<16>(classes, count, class_count, class_changes, ranks, positions);
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CodingKernels that AVX-512 makes faster than AVX2 and BMI2 do.
+// CodingKernels that encode, and that AVX-512 makes faster than AVX2 and BMI2 do.
 #pragma once
 
 #include "engine/kernels.hpp"
@@ -13,8 +13,6 @@ void order_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t cha
                            std::uint32_t* class_changes, std::uint16_t* order);
 void count_symbols_avx512(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                           std::uint32_t* counts);
-bool find_ranks_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
 std::uint16_t* encode_symbols_avx512(const std::uint64_t* entries, const std::uint16_t* gaps,
                                      const std::uint16_t* steps, std::uint32_t changes, std::uint32_t lanes,
                                      std::uint32_t* states, std::uint16_t* words_end);

@@ -2,6 +2,7 @@
 // AVX2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, list the set bits, then
 // pick up the values at the positions and make steps of them.
 #include "engine/coding_avx2.hpp"
+#include "engine/decoding_avx2.hpp"
 #include "engine/kernels.hpp"
 
 #include <immintrin.h>

@@ -4,6 +4,8 @@
 // stretch depends on where the changes lie.
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
+#include "engine/decoding_avx2.hpp"
+#include "engine/decoding_avx512.hpp"
 #include "engine/kernels.hpp"
 
 #include <immintrin.h>

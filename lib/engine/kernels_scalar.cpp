@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_scalar.hpp"
+#include "engine/decoding_scalar.hpp"
 #include "engine/kernels.hpp"
 
 namespace wdelta {
