@@ -14,7 +14,7 @@ CpuFeatures cpu_features() {
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.avx512_vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi") &&
                           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512cd") &&
-                          __builtin_cpu_supports("avx512vpopcntdq");
+                          __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("gfni");
   return features;
 #else
   return {};

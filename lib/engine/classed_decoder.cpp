@@ -48,13 +48,21 @@ void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::
   const auto changes = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
   const ElementType type = group.shape().type;
   const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
-  read_raw_bits(engine, counts, changes, element_count);
+  const ClassedKernels& kernels = engine.classed(type);
+  read_raw_bits(kernels, counts, changes, element_count);
   const GroupParameters& parameters = group.parameters();
-  if (!parameters.mask.is_empty()) {
+  const bool is_masked = !parameters.mask.is_empty();
+  if (is_masked) {
     expand_sign_mask(parameters.mask, group.shape().place, block * k_block_elements, element_count,
                      {flips_.get(), k_block_elements / 64});
   }
-  find_and_apply(engine, parameters, counts, changes, type, elements);
+  const ClassedChanges found = {parameters.bounds.data(),
+                                static_cast<std::uint32_t>(parameters.bounds.size()),
+                                counts.data(),
+                                ranks_.get(),
+                                moves_.get(),
+                                is_masked ? flips_.get() : nullptr};
+  if (!kernels.apply(elements.data(), element_count, &found)) refuse("a change lies outside its class");
 }
 
 void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
@@ -92,13 +100,12 @@ void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& gro
   std::copy(rest, end, raw_.get() + in_states);
 }
 
-// Ranks and distances out of buckets and raw bits.
-void ClassedDecoder::read_raw_bits(const Engine& engine, const ClassCounts& counts, std::uint32_t changes,
+// Ranks and moves out of buckets and raw bits.
+void ClassedDecoder::read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
                                    std::uint32_t element_count) {
   std::uint64_t raw_bits = 0;
-  const std::uint32_t ranks =
-      engine.kernels->coding.join_raw_bits(gap_symbols_.get(), step_symbols_.get(), k_most_classes, counts.data(),
-                                           raw_.get(), ranks_.get(), distances_.get(), &raw_bits);
+  const std::uint32_t ranks = kernels.join_raw_bits(gap_symbols_.get(), step_symbols_.get(), k_most_classes,
+                                                    counts.data(), raw_.get(), ranks_.get(), moves_.get(), &raw_bits);
   const std::uint64_t needed = (raw_bits + 7) / 8;
   // What fits into the states has no bytes of its own, and leaves zeros there.
   const std::size_t in_states = state_payload_bytes(lanes_for(changes));
@@ -107,28 +114,6 @@ void ClassedDecoder::read_raw_bits(const Engine& engine, const ClassCounts& coun
   for (std::uint64_t i = needed; i < raw_bytes_; ++i) loose |= raw_[i];
   if (loose != 0) refuse("it has raw bits that mean nothing");
   if (ranks > element_count) refuse("a change lies outside the block");
-}
-
-void ClassedDecoder::find_and_apply(const Engine& engine, const GroupParameters& parameters, const ClassCounts& counts,
-                                    std::uint32_t changes, ElementType type, std::span<std::uint8_t> elements) {
-  const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
-  const BlockKernels& kernels = engine.block(type);
-  kernels.classify(elements.data(), element_count, parameters.bounds.data(),
-                   static_cast<std::uint32_t>(parameters.bounds.size()), classes_.get());
-  if (!engine.kernels->coding.find_ranks(classes_.get(), element_count, parameters.class_count(), counts.data(),
-                                         ranks_.get(), positions_.get())) {
-    refuse("a change lies outside its class");
-  }
-  if (!parameters.mask.is_empty()) flip_signs(changes);
-  kernels.join_steps(step_symbols_.get(), distances_.get(), changes, typed_steps_.get());
-  kernels.apply_changes(elements.data(), positions_.get(), typed_steps_.get(), changes);
-}
-
-void ClassedDecoder::flip_signs(std::uint32_t changes) {
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    const std::uint32_t at = positions_[i];
-    step_symbols_[i] = static_cast<std::uint8_t>(step_symbols_[i] ^ ((flips_[at / 64] >> (at % 64)) & 1));
-  }
 }
 
 }  // namespace wdelta

@@ -34,29 +34,23 @@ class ClassedDecoder {
  private:
   void decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
                       std::span<const std::uint8_t> coded);
-  void read_raw_bits(const Engine& engine, const ClassCounts& counts, std::uint32_t changes,
+  void read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
                      std::uint32_t element_count);
-  void find_and_apply(const Engine& engine, const GroupParameters& parameters, const ClassCounts& counts,
-                      std::uint32_t changes, ElementType type, std::span<std::uint8_t> elements);
-  void flip_signs(std::uint32_t changes);
 
   template <class T>
   static std::unique_ptr<T[]> room(std::size_t count) {
     return std::make_unique_for_overwrite<T[]>(count);
   }
   // Of one block; changes in the order of their classes.
-  std::unique_ptr<std::uint8_t[]> classes_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> change_classes_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint16_t[]> ranks_ = room<std::uint16_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint32_t[]> distances_ = room<std::uint32_t>(k_block_elements + 64);  // less 1
-  std::unique_ptr<std::byte[]> typed_steps_ = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
-  std::unique_ptr<std::uint16_t[]> positions_ = room<std::uint16_t>(k_block_elements + 64);
+  std::unique_ptr<std::byte[]> moves_ = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
   std::unique_ptr<std::uint64_t[]> flips_ = room<std::uint64_t>(k_block_elements / 64);
   // All that any symbols could ask for, and what is looked at behind it; whether they may is told afterwards.
   static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_block_elements / 8 + 16;
-  std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 16);
+  std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);
   std::size_t raw_bytes_ = 0;
 };
 

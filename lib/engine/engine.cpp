@@ -13,7 +13,7 @@ namespace {
 
 // Best first. A new engine is one kernel file and one row here.
 constexpr Engine k_engines[] = {
-    {"avx512", "AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ", &k_kernels_avx512,
+    {"avx512", "AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2, VPOPCNTDQ and GFNI", &k_kernels_avx512,
      [] { return cpu_features().avx512_vbmi2; }},
     {"avx2", "AVX2, BMI1 and BMI2", &k_kernels_avx2, [] { return cpu_features().avx2; }},
     {"scalar", "nothing", &k_kernels_scalar, [] { return true; }},
@@ -29,6 +29,10 @@ std::string known_names() {
 
 const BlockKernels& Engine::block(ElementType type) const {
   return kernels->block[std::countr_zero(type.width_bytes)][static_cast<std::size_t>(type.kind)];
+}
+
+const ClassedKernels& Engine::classed(ElementType type) const {
+  return kernels->classed[std::countr_zero(type.width_bytes)][static_cast<std::size_t>(type.kind)];
 }
 
 std::span<const Engine> engines() { return k_engines; }

@@ -18,6 +18,8 @@ struct Engine {
   bool (*usable)();  ///< can this processor run it
 
   const BlockKernels& block(ElementType type) const;
+  /// Elements are at most 4 bytes wide.
+  const ClassedKernels& classed(ElementType type) const;
 };
 
 /// Every engine compiled in, best first. The last, scalar, runs everywhere.

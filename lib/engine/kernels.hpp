@@ -31,10 +31,31 @@ struct BlockKernels {
   /// class_map.hpp says. Behind the last element come 0xff up to a multiple of 64.
   void (*classify)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                    std::uint8_t* classes);
-  /// Steps as apply_changes() takes them, out of distances less 1 and signs: the order decreases where the lowest bit
-  /// of the symbol is set.
-  void (*join_steps)(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes,
-                     void* steps);
+};
+
+/// The changes of a classed block, those of class 0 first.
+struct ClassedChanges {
+  const std::uint8_t* bounds;          ///< of the classes, ascending
+  std::uint32_t bound_count;           ///< at most 15, one less than there are classes
+  const std::uint32_t* class_changes;  ///< how many changes each class has
+  const std::uint16_t* ranks;          ///< how many elements of its class lie before each; ascending in a class
+  const void* moves;                   ///< what each adds to the order of its element; as wide as elements are
+  const std::uint64_t* flips;          ///< a bit for each element, set where the move is taken away instead; or null
+};
+
+/// What an engine does to apply classed blocks of one element type. Arrays need no alignment; nothing is read or
+/// written outside them.
+struct ClassedKernels {
+  /// Puts buckets and raw bits together, class by class: class_changes[k] changes of class k. `gap_symbols` are
+  /// buckets, `step_symbols` twice the bucket and a sign. Writes the rank of each change in its class, and its move.
+  /// Returns one more than the largest rank; 65,537 when there is one beyond 65,535, and then ranks are cut off. Reads
+  /// up to 64 bytes behind the last raw bit, and `ranks` and `moves` must have room for 16 entries more.
+  std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
+                                 std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
+                                 std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits);
+  /// Moves the `count` elements that the changes say, in place. Returns false when a class has not so many elements;
+  /// then elements are left unspecified.
+  bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes);
 };
 
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
@@ -52,11 +73,6 @@ struct CodingKernels {
   /// Adds to counts[s] how often symbol s, less than `symbol_count`, occurs.
   void (*count_symbols)(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
-  /// The inverse of rank_changes, class by class: `ranks` are those of class 0, ascending, then those of class 1;
-  /// class_changes[k] are how many, for 16 classes, those from class_count on 0. Writes positions in the same order.
-  /// Returns false when a class has not so many elements.
-  bool (*find_ranks)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                     const std::uint32_t* class_changes, const std::uint16_t* ranks, std::uint16_t* positions);
   /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).
   /// `states` are the `lanes` (a power of two, at most 8) coders at the start, and the decoder's start in the end.
   /// Words are written in front of `words_end`, at most two per change, and up to 8 more are overwritten; returns the
@@ -74,20 +90,18 @@ struct CodingKernels {
   /// bits from `raw` on, at most 44 a change and up to 8 bytes behind the last. Returns how many raw bits there are.
   std::uint64_t (*split_raw_bits)(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
                                   std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw);
-  /// The inverse: puts buckets and raw bits together, class by class: class_changes[k] changes of class k.
-  /// `gap_symbols` are buckets, `step_symbols` twice the bucket and a sign. Writes the rank of each change in its
-  /// class, and its distance less 1. Returns one more than the largest rank; 65,537 when there is one beyond 65,535,
-  /// and then ranks are cut off. Reads up to 8 bytes behind the last raw bit.
-  std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
-                                 std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                                 std::uint16_t* ranks, std::uint32_t* distances, std::uint64_t* raw_bits);
 };
 
-/// Kernels by [log2 width][kind].
+/// Kernels by [log2 width][kind]; classed ones for elements of at most 4 bytes.
 struct KernelTable {
   BlockKernels block[4][2];
+  const ClassedKernels (*classed)[2];
   CodingKernels coding;
 };
+
+extern const ClassedKernels k_classed_scalar[3][2];
+extern const ClassedKernels k_classed_avx2[3][2];
+extern const ClassedKernels k_classed_avx512[3][2];
 
 extern const KernelTable k_kernels_scalar;
 extern const KernelTable k_kernels_avx2;

@@ -3,6 +3,7 @@
 // pick up the values at the positions and make steps of them.
 #include "engine/coding_avx2.hpp"
 #include "engine/decoding_avx2.hpp"
+#include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
 
 #include <immintrin.h>
@@ -10,29 +11,8 @@
 namespace wdelta {
 namespace {
 
-enum class Order { plain, sign_magnitude };
-
 constexpr std::uint32_t k_word = 64;  // elements per mask
 constexpr std::uint32_t k_stretch = 1024;
-
-template <class T>
-T load(const void* array, std::size_t i) {
-  T value;
-  __builtin_memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class T>
-void store(void* array, std::size_t i, T value) {
-  __builtin_memcpy(static_cast<char*>(array) + i * sizeof(T), &value, sizeof(T));
-}
-
-template <class T, Order order>
-T ordered(T x) {
-  if constexpr (order == Order::plain) return x;
-  const T sign = static_cast<T>(0 - (x >> (8 * sizeof(T) - 1)));
-  return static_cast<T>(x ^ (sign >> 1));
-}
 
 template <class T, Order order>
 T step_between(T base, T next) {
@@ -207,20 +187,9 @@ void classify(const void* elements, std::uint32_t count, const std::uint8_t* bou
   for (std::uint32_t i = count; i % 64 != 0; ++i) classes[i] = 0xff;
 }
 
-template <class T>
-void join_steps(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes, void* steps) {
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    const auto negative = static_cast<T>(0 - (step_symbols[i] & 1));
-    const auto distance = static_cast<T>(distances[i] + 1);
-    const auto value = static_cast<T>((distance ^ negative) - negative);
-    const auto sign = static_cast<T>(0 - (value >> (8 * sizeof(T) - 1)));
-    store<T>(steps, i, static_cast<T>(static_cast<T>(value << 1) ^ sign));
-  }
-}
-
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>,  classify<T, order>,      join_steps<T>};
+                                  merge_steps<T, order>, classify<T, order>};
 
 }  // namespace
 
@@ -231,7 +200,8 @@ const KernelTable k_kernels_avx2 = {
         {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
-    {rank_changes_avx2, order_by_class_avx2, count_symbols_avx2, find_ranks_avx2, encode_symbols_avx2,
-     decode_symbols_avx2, split_raw_bits_avx2, join_raw_bits_avx2}};
+    k_classed_avx2,
+    {rank_changes_avx2, order_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2,
+     split_raw_bits_avx2}};
 
 }  // namespace wdelta

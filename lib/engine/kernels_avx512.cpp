@@ -5,15 +5,13 @@
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
 #include "engine/decoding_avx2.hpp"
-#include "engine/decoding_avx512.hpp"
+#include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
 
 #include <immintrin.h>
 
 namespace wdelta {
 namespace {
-
-enum class Order { plain, sign_magnitude };
 
 constexpr std::uint32_t k_word = 64;  // elements per mask
 template <class T>
@@ -26,25 +24,6 @@ alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,
                                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                                                   32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
                                                   48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-
-template <class T>
-T load(const void* array, std::size_t i) {
-  T value;
-  __builtin_memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class T>
-void store(void* array, std::size_t i, T value) {
-  __builtin_memcpy(static_cast<char*>(array) + i * sizeof(T), &value, sizeof(T));
-}
-
-template <class T, Order order>
-T ordered(T x) {
-  if constexpr (order == Order::plain) return x;
-  const T sign = static_cast<T>(0 - (x >> (8 * sizeof(T) - 1)));
-  return static_cast<T>(x ^ (sign >> 1));
-}
 
 template <class T, Order order>
 T step_between(T base, T next) {
@@ -326,20 +305,9 @@ void classify(const void* elements, std::uint32_t count, const std::uint8_t* bou
                       _mm512_mask_mov_epi8(none, _bzhi_u64(~0ULL, count - i), class_of(contexts_of<T, order>(last))));
 }
 
-template <class T>
-void join_steps(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes, void* steps) {
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    const auto negative = static_cast<T>(0 - (step_symbols[i] & 1));
-    const auto distance = static_cast<T>(distances[i] + 1);
-    const auto value = static_cast<T>((distance ^ negative) - negative);
-    const auto sign = static_cast<T>(0 - (value >> (8 * sizeof(T) - 1)));
-    store<T>(steps, i, static_cast<T>(static_cast<T>(value << 1) ^ sign));
-  }
-}
-
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>,  classify<T, order>,      join_steps<T>};
+                                  merge_steps<T, order>, classify<T, order>};
 
 }  // namespace
 
@@ -350,7 +318,8 @@ const KernelTable k_kernels_avx512 = {
         {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
-    {rank_changes_avx512, order_by_class_avx512, count_symbols_avx512, find_ranks_avx512, encode_symbols_avx512,
-     decode_symbols_avx2, split_raw_bits_avx512, join_raw_bits_avx2}};
+    k_classed_avx512,
+    {rank_changes_avx512, order_by_class_avx512, count_symbols_avx512, encode_symbols_avx512, decode_symbols_avx2,
+     split_raw_bits_avx512}};
 
 }  // namespace wdelta

@@ -1,31 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_scalar.hpp"
 #include "engine/decoding_scalar.hpp"
+#include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
 
 namespace wdelta {
 namespace {
-
-enum class Order { plain, sign_magnitude };
-
-template <class T>
-T load(const void* array, std::size_t i) {
-  T value;
-  __builtin_memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class T>
-void store(void* array, std::size_t i, T value) {
-  __builtin_memcpy(static_cast<char*>(array) + i * sizeof(T), &value, sizeof(T));
-}
-
-template <class T, Order order>
-T ordered(T x) {
-  if constexpr (order == Order::plain) return x;
-  const T sign = static_cast<T>(0 - (x >> (8 * sizeof(T) - 1)));
-  return static_cast<T>(x ^ (sign >> 1));
-}
 
 template <class T, Order order>
 T step_between(T base, T next) {
@@ -132,20 +112,9 @@ void classify(const void* elements, std::uint32_t count, const std::uint8_t* bou
   for (std::uint32_t i = count; i % 64 != 0; ++i) classes[i] = 0xff;
 }
 
-template <class T>
-void join_steps(const std::uint8_t* step_symbols, const std::uint32_t* distances, std::uint32_t changes, void* steps) {
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    const auto negative = static_cast<T>(0 - (step_symbols[i] & 1));
-    const auto distance = static_cast<T>(distances[i] + 1);
-    const auto value = static_cast<T>((distance ^ negative) - negative);
-    const auto sign = static_cast<T>(0 - (value >> (8 * sizeof(T) - 1)));
-    store<T>(steps, i, static_cast<T>(static_cast<T>(value << 1) ^ sign));
-  }
-}
-
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>,  classify<T, order>,      join_steps<T>};
+                                  merge_steps<T, order>, classify<T, order>};
 
 }  // namespace
 
@@ -156,7 +125,8 @@ const KernelTable k_kernels_scalar = {
         {k_block<std::uint32_t, Order::plain>, k_block<std::uint32_t, Order::sign_magnitude>},
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
-    {rank_changes_scalar, order_by_class_scalar, count_symbols_scalar, find_ranks_scalar, encode_symbols_scalar,
-     decode_symbols_scalar, split_raw_bits_scalar, join_raw_bits_scalar}};
+    k_classed_scalar,
+    {rank_changes_scalar, order_by_class_scalar, count_symbols_scalar, encode_symbols_scalar, decode_symbols_scalar,
+     split_raw_bits_scalar}};
 
 }  // namespace wdelta

@@ -142,7 +142,7 @@ TEST_CASE("every context has its class, under any bounds") {
   }
 }
 
-TEST_CASE("ranks count the elements of the class before, and lead back to the positions") {
+TEST_CASE("ranks count the elements of the class before") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   Guarded class_room(65536);
@@ -162,40 +162,20 @@ TEST_CASE("ranks count the elements of the class before, and lead back to the po
         for (; at < position; ++at) ++before[classes[at]];
         ranks.push_back(static_cast<std::uint16_t>(before[classes[position]]));
       }
-      // The same class by class.
-      std::vector<std::uint16_t> ordered_ranks;
-      std::vector<std::uint16_t> ordered_positions;
-      std::array<std::uint32_t, k_most_classes> class_changes{};
-      for (std::uint32_t k = 0; k < class_count; ++k) {
-        for (std::size_t i = 0; i < changes; ++i) {
-          if (classes[positions[i]] != k) continue;
-          ordered_ranks.push_back(ranks[i]);
-          ordered_positions.push_back(positions[i]);
-          ++class_changes[k];
-        }
-      }
       each_usable_engine([&](const Engine& engine) {
         CAPTURE(engine.name);
         CAPTURE(count);
         CAPTURE(density);
         CAPTURE(class_count);
-        const CodingKernels& coding = engine.kernels->coding;
-        const auto given = class_room.copy(classes);
         const auto written = rank_room.last(2 * changes);
         const auto classes_of_changes = change_class_room.last(changes);
-        coding.rank_changes(given.data(), static_cast<std::uint32_t>(count), class_count,
-                            typed<std::uint16_t>(position_room.copy(bytes_of(positions))), changes,
-                            typed<std::uint16_t>(written), classes_of_changes.data());
+        engine.kernels->coding.rank_changes(class_room.copy(classes).data(), static_cast<std::uint32_t>(count),
+                                            class_count, typed<std::uint16_t>(position_room.copy(bytes_of(positions))),
+                                            changes, typed<std::uint16_t>(written), classes_of_changes.data());
         if (!std::ranges::equal(written, bytes_of(ranks))) FAIL("other ranks");
         for (std::size_t i = 0; i < changes; ++i) {
           if (classes_of_changes[i] != classes[positions[i]]) FAIL("another class");
         }
-        const auto found = position_room.last(2 * changes);
-        const bool all = coding.find_ranks(
-            given.data(), static_cast<std::uint32_t>(count), class_count, class_changes.data(),
-            typed<std::uint16_t>(rank_room.copy(bytes_of(ordered_ranks))), typed<std::uint16_t>(found));
-        if (!all) FAIL("not all found");
-        if (!std::ranges::equal(found, bytes_of(ordered_positions))) FAIL("other positions");
       });
     }
   }
@@ -310,35 +290,142 @@ TEST_CASE("numbers come apart into symbols and raw bits, the same from every eng
   }
 }
 
+namespace {
+
+/// Changes of a block as a decoder has them, and what they make of it.
+struct ClassedBlock {
+  ElementType type;
+  Bytes elements;
+  ClassBounds bounds;
+  std::vector<std::uint32_t> class_changes;
+  std::vector<std::uint16_t> ranks;
+  Bytes moves;
+  std::vector<std::uint64_t> flips;  // none: null is given
+  Bytes result;
+
+  std::size_t count() const { return elements.size() / type.width_bytes; }
+};
+
+/// Bounds are far apart, or as close as weights have them.
+ClassBounds classed_bounds(std::mt19937_64& random) {
+  ClassBounds bounds = random_bounds(random, random() % k_most_classes);
+  if (random() % 2 == 0 || bounds.empty()) return bounds;
+  // From the first on 0 to 63, and 64 now and then.
+  const auto first = static_cast<std::uint8_t>(1 + random() % 190);
+  for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i] = static_cast<std::uint8_t>(first + 4 * i);
+  if (bounds.size() > 1) bounds.back() = static_cast<std::uint8_t>(first + 62 + random() % 3);
+  return bounds;
+}
+
+ClassedBlock classed_block(std::mt19937_64& random, ElementType type, std::size_t count, double density) {
+  ClassedBlock block;
+  block.type = type;
+  block.elements = random_bytes(random, count * type.width_bytes);
+  block.bounds = classed_bounds(random);
+  if (random() % 2 == 0) block.flips.resize((count + 63) / 64);
+  for (std::uint64_t& flips : block.flips) flips = random();
+  block.result = block.elements;
+  std::array<std::vector<std::uint16_t>, k_most_classes> ranks;
+  std::array<Bytes, k_most_classes> moves;
+  std::array<std::uint32_t, k_most_classes> members{};
+  std::bernoulli_distribution changes(density);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t element = get(block.elements.data(), i, type.width_bytes);
+    const std::uint8_t k = class_of(context_by_the_page(element, type), block.bounds);
+    const auto rank = static_cast<std::uint16_t>(members[k]++);
+    if (!changes(random)) continue;
+    const std::uint64_t move = random() % 2 == 0 ? random() & all_bits(type) : random() % 3 & all_bits(type);
+    const bool is_flipped = !block.flips.empty() && (block.flips[i / 64] >> (i % 64) & 1) != 0;
+    ranks[k].push_back(rank);
+    moves[k].resize(moves[k].size() + type.width_bytes);
+    put(moves[k].data(), ranks[k].size() - 1, type.width_bytes, move);
+    const std::uint64_t moved = order(element, type) + (is_flipped ? 0 - move : move);
+    put(block.result.data(), i, type.width_bytes, order(moved & all_bits(type), type));
+  }
+  for (std::size_t k = 0; k <= block.bounds.size(); ++k) {
+    block.class_changes.push_back(static_cast<std::uint32_t>(ranks[k].size()));
+    block.ranks.insert(block.ranks.end(), ranks[k].begin(), ranks[k].end());
+    block.moves.insert(block.moves.end(), moves[k].begin(), moves[k].end());
+  }
+  return block;
+}
+
+/// Everything it reads and writes ends where memory does, but for `distance` bytes.
+struct ClassedRoom {
+  Guarded elements{4 * 65536 + 64};
+  Guarded bounds{64};
+  Guarded class_changes{64};
+  Guarded ranks{2 * 65536 + 64};
+  Guarded moves{4 * 65536 + 64};
+  Guarded flips{8192};
+
+  bool apply(const Engine& engine, const ClassedBlock& block, std::size_t distance) {
+    const ClassedChanges changes = {
+        bounds.copy(block.bounds).data(),
+        static_cast<std::uint32_t>(block.bounds.size()),
+        typed<std::uint32_t>(class_changes.copy(bytes_of(block.class_changes))),
+        typed<std::uint16_t>(ranks.copy(bytes_of(block.ranks), distance)),
+        moves.copy(block.moves, distance).data(),
+        block.flips.empty() ? nullptr : typed<std::uint64_t>(flips.copy(bytes_of(block.flips)))};
+    return engine.classed(block.type)
+        .apply(elements.copy(block.elements, distance).data(), static_cast<std::uint32_t>(block.count()), &changes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("moves reach the elements that have the ranks, for every length and element type") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  ClassedRoom room;
+  for (const ElementType type : k_element_types) {
+    if (type.width_bytes == 8) continue;
+    for (const std::size_t count : counts_of_elements()) {
+      for (const double density : {0.0, 0.01, 0.2, 1.0}) {
+        const ClassedBlock block = classed_block(random, type, count, density);
+        each_usable_engine([&](const Engine& engine) {
+          for (const std::size_t distance : {0, 1, 6}) {
+            CAPTURE(engine.name);
+            CAPTURE(int{type.width_bytes});
+            CAPTURE(int(type.kind));
+            CAPTURE(count);
+            CAPTURE(density);
+            if (!room.apply(engine, block, distance)) FAIL("not all found");
+            if (!std::ranges::equal(room.elements.last(block.result.size(), distance), block.result))
+              FAIL("other elements");
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("a rank that its class has not is noticed, whichever class it is") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  Guarded class_room(65536);
-  Guarded position_room(2 * 65536);
-  Guarded rank_room(2 * 65536);
+  ClassedRoom room;
   for (const std::size_t count : counts_of_elements()) {
-    const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
-    const Bytes classes = random_classes(random, count, class_count);
-    const auto of = static_cast<std::uint8_t>(random() % class_count);
-    const auto members = static_cast<std::uint32_t>(std::ranges::count(classes, of));
-    for (const std::uint32_t beyond : {members, members + 1, 65535U}) {
-      if (beyond > 65535 || beyond < members) continue;
-      std::array<std::uint32_t, k_most_classes> class_changes{};
-      std::vector<std::uint16_t> ranks{static_cast<std::uint16_t>(beyond)};
-      class_changes[of] = 1;
+    ClassedBlock block = classed_block(random, k_bf16, count, 0);
+    std::array<std::uint32_t, k_most_classes> members{};
+    for (std::size_t i = 0; i < count; ++i) {
+      ++members[class_of(context_by_the_page(get(block.elements.data(), i, 2), k_bf16), block.bounds)];
+    }
+    const std::size_t of = random() % (block.bounds.size() + 1);
+    for (const std::uint32_t beyond : {members[of], members[of] + 1, 65535U}) {
+      if (beyond > 65535 || beyond < members[of]) continue;
+      std::ranges::fill(block.class_changes, 0U);
+      block.class_changes[of] = 1;
+      block.ranks = {static_cast<std::uint16_t>(beyond)};
       // One that is there, in the class behind.
-      const std::uint32_t next = of + 1U;
-      if (next < class_count && std::ranges::count(classes, next) != 0) {
-        ranks.push_back(0);
-        class_changes[next] = 1;
+      if (of < block.bounds.size() && members[of + 1] != 0) {
+        block.ranks.push_back(0);
+        block.class_changes[of + 1] = 1;
       }
+      block.moves.resize(2 * block.ranks.size());
       each_usable_engine([&](const Engine& engine) {
         CAPTURE(engine.name);
         CAPTURE(count);
-        CHECK(!engine.kernels->coding.find_ranks(class_room.copy(classes).data(), static_cast<std::uint32_t>(count),
-                                                 class_count, class_changes.data(),
-                                                 typed<std::uint16_t>(rank_room.copy(bytes_of(ranks))),
-                                                 typed<std::uint16_t>(position_room.last(2 * ranks.size()))));
+        CHECK(!room.apply(engine, block, 0));
       });
     }
   }
@@ -507,22 +594,24 @@ TEST_CASE("symbols from any states and words are symbols, the same from every en
   }
 }
 
-TEST_CASE("buckets and raw bits make ranks and distances, class by class") {
+TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every element type") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536 * 6), Guarded(2 * 65536), Guarded(4 * 65536)};
-  for (int round = 0; round < 600; ++round) {
+  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536 * 6), Guarded(3 * 65536), Guarded(5 * 65536)};
+  for (int round = 0; round < 1200; ++round) {
+    const ElementType type = k_element_types[random() % 6];
     const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
     std::vector<std::uint32_t> class_changes(class_count);
     const std::uint64_t most = round % 20 == 0 ? 4096 : 40;
     for (std::uint32_t& changes : class_changes) changes = static_cast<std::uint32_t>(random() % most);
-    // Gaps of all sorts, and often so large that ranks pass 65,535.
-    const std::uint64_t buckets = round % 2 == 0 ? 8 : k_gap_buckets;
+    // Gaps of all sorts, and often so large that ranks pass 65,535; steps too, and often all of them small.
+    const std::uint64_t gap_buckets = round % 2 == 0 ? 8 : k_gap_buckets;
+    const std::uint64_t step_buckets = round % 3 == 0 ? 2UL * (8U * type.width_bytes - 1) : 4;
     Bytes gaps;
     Bytes steps;
     std::vector<std::uint16_t> ranks;
-    std::vector<std::uint32_t> distances;
-    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 8);
+    Bytes moves;
+    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 64);
     std::uint64_t at = 0;
     std::uint64_t last = 0;
     const auto take = [&](std::uint32_t bits) {
@@ -533,62 +622,33 @@ TEST_CASE("buckets and raw bits make ranks and distances, class by class") {
     for (const std::uint32_t changes : class_changes) {
       std::uint64_t next = 0;
       for (std::uint32_t i = 0; i < changes; ++i) {
-        gaps.push_back(static_cast<std::uint8_t>(random() % buckets));
-        steps.push_back(static_cast<std::uint8_t>(random() % k_step_symbols));
+        gaps.push_back(static_cast<std::uint8_t>(random() % gap_buckets));
+        const std::uint64_t bucket = random() % step_buckets;
+        steps.push_back(static_cast<std::uint8_t>(2 * bucket + random() % 2));
         next += bucket_begin(gaps.back()) + take(bucket_raw_bits(gaps.back()));
         ranks.push_back(static_cast<std::uint16_t>(next++));
-        distances.push_back(
-            static_cast<std::uint32_t>(bucket_begin(steps.back() / 2U) + take(bucket_raw_bits(steps.back() / 2U))));
+        const std::uint64_t distance = 1 + bucket_begin(static_cast<std::uint32_t>(bucket)) +
+                                       take(bucket_raw_bits(static_cast<std::uint32_t>(bucket)));
+        moves.resize(moves.size() + type.width_bytes);
+        put(moves.data(), ranks.size() - 1, type.width_bytes, steps.back() % 2 == 0 ? distance : 0 - distance);
       }
       last = std::max(last, next);
     }
-    raw.resize((at + 7) / 8 + 8);
+    raw.resize((at + 7) / 8 + 64);
     each_usable_engine([&](const Engine& engine) {
       CAPTURE(engine.name);
       CAPTURE(round);
-      const auto found_ranks = rooms[3].last(2 * ranks.size());
-      const auto found_distances = rooms[4].last(4 * ranks.size());
+      const auto found_ranks = rooms[3].last(2 * (ranks.size() + 16));
+      const auto found_moves = rooms[4].last(moves.size() + 16UL * type.width_bytes);
       std::uint64_t raw_bits = 0;
-      const std::uint32_t room = engine.kernels->coding.join_raw_bits(
+      const std::uint32_t room = engine.classed(type).join_raw_bits(
           rooms[0].copy(gaps).data(), rooms[1].copy(steps).data(), class_count, class_changes.data(),
-          rooms[2].copy(raw).data(), typed<std::uint16_t>(found_ranks), typed<std::uint32_t>(found_distances),
-          &raw_bits);
+          rooms[2].copy(raw).data(), typed<std::uint16_t>(found_ranks), found_moves.data(), &raw_bits);
       if (room != std::min<std::uint64_t>(last, 65537)) FAIL("another largest rank");
       if (raw_bits != at) FAIL("other raw bits");
-      if (!std::ranges::equal(found_ranks, bytes_of(ranks))) FAIL("other ranks");
-      if (!std::ranges::equal(found_distances, bytes_of(distances))) FAIL("other distances");
+      if (!std::ranges::equal(found_ranks.first(2 * ranks.size()), bytes_of(ranks))) FAIL("other ranks");
+      if (!std::ranges::equal(found_moves.first(moves.size()), moves)) FAIL("other moves");
     });
-  }
-}
-
-TEST_CASE("distances and signs make steps, for every length and element type") {
-  CAPTURE(seed());
-  std::mt19937_64 random(seed());
-  Guarded rooms[] = {Guarded(65536), Guarded(4 * 65536), Guarded(4 * 65536)};
-  for (const ElementType type : k_element_types) {
-    if (type.width_bytes == 8) continue;
-    for (std::size_t changes = 0; changes <= 200; ++changes) {
-      const Bytes symbols = random_bytes(random, changes);
-      std::vector<std::uint32_t> distances(changes);
-      Bytes wanted(changes * type.width_bytes);
-      for (std::size_t i = 0; i < changes; ++i) {
-        // Up to half of all numbers, which may be reached either way.
-        const std::uint64_t less_one = random() % 3 == 0 ? highest_bit(type) - 1 : random() % highest_bit(type);
-        distances[i] = static_cast<std::uint32_t>(less_one);
-        const std::uint64_t moved = symbols[i] % 2 == 0 ? less_one + 1 : 0 - (less_one + 1);
-        put(wanted.data(), i, type.width_bytes, step_by_the_page(0, moved & all_bits(type), {type.width_bytes}));
-      }
-      each_usable_engine([&](const Engine& engine) {
-        const auto steps = rooms[2].last(wanted.size());
-        engine.block(type).join_steps(rooms[0].copy(symbols).data(),
-                                      typed<std::uint32_t>(rooms[1].copy(bytes_of(distances))),
-                                      static_cast<std::uint32_t>(changes), steps.data());
-        CAPTURE(engine.name);
-        CAPTURE(int{type.width_bytes});
-        CAPTURE(changes);
-        if (!std::ranges::equal(steps, wanted)) FAIL("other steps");
-      });
-    }
   }
 }
 

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClassedKernels with AVX2, BMI1 and BMI2. Stretches of 4,096 elements: the members of each class as masks of 64
+// elements, how many lie before each mask, and then one change after the other. No branch depends on where the changes
+// lie, but for how many there are of a class.
+#include "engine/kernel_elements.hpp"
+#include "engine/kernels.hpp"
+#include "engine/moved_elements.hpp"
+
+#include <immintrin.h>
+
+namespace wdelta {
+namespace {
+
+constexpr std::uint32_t k_word = 64;  // elements
+constexpr std::uint32_t k_words = 64;
+constexpr std::uint32_t k_stretch = k_word * k_words;
+
+/// What a bucket begins with and how many raw bits follow.
+struct Buckets {
+  std::uint32_t begin[64];
+  std::uint8_t raw_bits[64];
+};
+constexpr Buckets k_buckets = [] {
+  Buckets buckets{};
+  for (std::uint32_t bucket = 0; bucket < 64; ++bucket) {
+    const std::uint32_t bits = bucket < 4 ? 0 : bucket / 2 - 1;
+    buckets.raw_bits[bucket] = static_cast<std::uint8_t>(bits);
+    buckets.begin[bucket] = bucket < 4 ? bucket : (2 + (bucket & 1)) << bits;
+  }
+  return buckets;
+}();
+
+template <class T>
+std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
+                            std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
+                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+  std::uint64_t at = 0;
+  std::uint32_t i = 0;
+  std::uint64_t last = 0;
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    std::uint64_t next = 0;
+    for (const std::uint32_t end = i + class_changes[k]; i < end; ++i) {
+      const std::uint32_t gap = gap_symbols[i];
+      const std::uint32_t step = step_symbols[i];
+      const std::uint32_t gap_bits = k_buckets.raw_bits[gap];
+      const std::uint32_t distance_bits = k_buckets.raw_bits[step / 2];
+      const std::uint64_t bits = load<std::uint64_t>(raw + at / 8, 0) >> (at % 8);
+      const std::uint32_t distance =
+          1 + k_buckets.begin[step / 2] + static_cast<std::uint32_t>(_bzhi_u64(bits >> gap_bits, distance_bits));
+      const std::uint32_t negative = 0 - (step & 1);
+      store<T>(moves, i, static_cast<T>((distance ^ negative) - negative));
+      at += gap_bits + distance_bits;
+      next += k_buckets.begin[gap] + _bzhi_u64(bits, gap_bits);
+      store<std::uint16_t>(ranks, i, static_cast<std::uint16_t>(next++));
+    }
+    last = next > last ? next : last;
+  }
+  *raw_bits = at;
+  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+}
+
+/// The contexts of 32 elements: the byte below the sign, or the highest one. Their highest bit is turned round, so that
+/// they compare as signed numbers.
+template <class T, Order order>
+__m256i contexts_of(const char* elements) {
+  const auto shifted = [&](std::size_t v) {  // to the lowest byte
+    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(elements) + v);
+    constexpr int k_below = order == Order::plain ? 0 : 1;
+    if constexpr (sizeof(T) == 1) return k_below == 0 ? lanes : _mm256_add_epi8(lanes, lanes);
+    if constexpr (sizeof(T) == 2) return _mm256_srli_epi16(_mm256_slli_epi16(lanes, k_below), 8);
+    return _mm256_srli_epi32(_mm256_slli_epi32(lanes, k_below), 24);
+  };
+  const __m256i turned_round = _mm256_set1_epi8(-128);
+  if constexpr (sizeof(T) == 1) {
+    return _mm256_xor_si256(shifted(0), turned_round);
+  } else if constexpr (sizeof(T) == 2) {
+    // Packing goes by halves of a register.
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(shifted(0), shifted(1)), 0xd8);
+    return _mm256_xor_si256(packed, turned_round);
+  } else {
+    const __m256i packed =
+        _mm256_packus_epi16(_mm256_packus_epi32(shifted(0), shifted(1)), _mm256_packus_epi32(shifted(2), shifted(3)));
+    return _mm256_xor_si256(_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)),
+                            turned_round);
+  }
+}
+
+/// The members of each class in a stretch.
+struct Classes {
+  std::uint64_t masks[16][k_words];
+  std::uint16_t before[16][k_words];  // members before each word
+  std::uint32_t members[16] = {};     // before the words that are counted next
+
+  template <class T, Order order>
+  void mark_word(const char* elements, const ClassedChanges& changes, std::uint32_t word, std::uint64_t there) {
+    const __m256i low = contexts_of<T, order>(elements);
+    const __m256i high = contexts_of<T, order>(elements + 32 * sizeof(T));
+    const auto note = [&](std::uint32_t k, std::uint64_t mask) {
+      masks[k][word] = mask;
+      before[k][word] = static_cast<std::uint16_t>(members[k]);
+      members[k] += static_cast<std::uint32_t>(__builtin_popcountll(mask));
+    };
+    std::uint64_t at_least = there;  // those that have this class or a higher one
+    for (std::uint32_t k = 0; k < changes.bound_count; ++k) {
+      const __m256i below = _mm256_set1_epi8(static_cast<char>((changes.bounds[k] - 1) ^ 0x80));
+      const auto in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(low, below)));
+      const auto in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(high, below)));
+      const std::uint64_t above = (in_low | static_cast<std::uint64_t>(in_high) << 32) & there;
+      note(k, at_least & ~above);
+      at_least = above;
+    }
+    note(changes.bound_count, at_least);
+  }
+
+  template <class T, Order order>
+  void mark_stretch(const char* elements, std::uint32_t count, const ClassedChanges& changes) {
+    std::uint32_t word = 0;
+    for (; (word + 1) * k_word <= count; ++word) {
+      mark_word<T, order>(elements + word * k_word * sizeof(T), changes, word, ~0ULL);
+    }
+    if (word == k_words) return;
+    const std::uint32_t left = count - word * k_word;
+    char last[k_word * sizeof(T)] = {};
+    __builtin_memcpy(last, elements + word * k_word * sizeof(T), left * sizeof(T));
+    mark_word<T, order>(last, changes, word, _bzhi_u64(~0ULL, left));
+    // No rank is found in a word that is not there.
+    for (std::uint32_t k = 0; k <= changes.bound_count; ++k) {
+      for (std::uint32_t beyond = word + 1; beyond < k_words; ++beyond) before[k][beyond] = 0xffff;
+    }
+  }
+};
+
+template <class T, Order order>
+bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
+  Classes classes;
+  MovedElements<T, k_stretch> moved;
+  std::uint32_t next[16];
+  std::uint32_t end[16];
+  std::uint32_t waiting = 0;
+  for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+    next[k] = waiting;
+    end[k] = waiting += changes->class_changes[k];
+  }
+  char* const bytes = static_cast<char*>(elements);
+  for (std::uint32_t first = 0; first < count && waiting > 0; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    classes.mark_stretch<T, order>(bytes + first * sizeof(T), length, *changes);
+    moved.count = 0;
+    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+      const std::uint16_t* const before = classes.before[k];
+      std::uint32_t change = next[k];
+      for (; change < end[k]; ++change) {
+        const std::uint32_t rank = load<std::uint16_t>(changes->ranks, change);
+        if (rank >= classes.members[k]) break;
+        // The last word that has no more members before it than the rank says, by halves.
+        std::uint32_t word = 0;
+#pragma GCC unroll 6
+        for (std::uint32_t half = k_words / 2; half > 0; half /= 2) {
+          word += half & (0U - static_cast<std::uint32_t>(before[word + half] <= rank));
+        }
+        const std::uint64_t bit = _pdep_u64(1ULL << (rank - before[word]), classes.masks[k][word]);
+        moved.position[moved.count] = static_cast<std::uint16_t>(first + word * k_word + _tzcnt_u64(bit));
+        moved.move[moved.count++] = load<T>(changes->moves, change);
+      }
+      next[k] = change;
+    }
+    waiting -= moved.count;
+    moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) { return moved.position[i]; });
+  }
+  return waiting == 0;
+}
+
+template <class T, Order order>
+constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>};
+
+}  // namespace
+
+const ClassedKernels k_classed_avx2[3][2] = {
+    {k_classed<std::uint8_t, Order::plain>, k_classed<std::uint8_t, Order::sign_magnitude>},
+    {k_classed<std::uint16_t, Order::plain>, k_classed<std::uint16_t, Order::sign_magnitude>},
+    {k_classed<std::uint32_t, Order::plain>, k_classed<std::uint32_t, Order::sign_magnitude>},
+};
+
+}  // namespace wdelta

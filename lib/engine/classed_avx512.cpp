@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClassedKernels with AVX-512. Stretches of 4,096 elements: class numbers as bit planes of 64 words each, how many
+// members of a class lie before each word, the words of 32 changes at a time by halves in two registers, and only then
+// one change after the other. No branch depends on where the changes lie, but for how many there are of a class.
+#include "engine/kernel_elements.hpp"
+#include "engine/kernels.hpp"
+#include "engine/moved_elements.hpp"
+
+#include <immintrin.h>
+
+namespace wdelta {
+namespace {
+
+constexpr std::uint32_t k_word = 64;  // elements
+constexpr std::uint32_t k_words = 64;
+constexpr std::uint32_t k_stretch = k_word * k_words;
+constexpr std::uint32_t k_words_at_a_time = 8;
+
+/// The contexts of 64 elements: the byte below the sign, or the highest one. In each group of eight the last comes
+/// first, as the transposition of bits wants them.
+template <class T, Order order>
+__m512i contexts_of(const char* elements) {
+  const auto shifted = [&](std::size_t v) {
+    const __m512i lanes = _mm512_loadu_si512(elements + 64 * v);
+    if constexpr (order == Order::plain) return lanes;
+    if constexpr (sizeof(T) == 1) return _mm512_add_epi8(lanes, lanes);
+    if constexpr (sizeof(T) == 2) return _mm512_add_epi16(lanes, lanes);
+    return _mm512_add_epi32(lanes, lanes);
+  };
+  const __m512i turned_round =
+      _mm512_set4_epi64(0x08090a0b0c0d0e0f, 0x0001020304050607, 0x08090a0b0c0d0e0f, 0x0001020304050607);
+  if constexpr (sizeof(T) == 1) {
+    return _mm512_shuffle_epi8(shifted(0), turned_round);
+  } else if constexpr (sizeof(T) == 2) {
+    alignas(64) static constexpr std::uint8_t k_high_bytes[64] = {
+        15, 13, 11, 9,  7,   5,   3,   1,   31,  29,  27, 25, 23,  21,  19,  17,  47,  45,  43,  41, 39, 37,
+        35, 33, 63, 61, 59,  57,  55,  53,  51,  49,  79, 77, 75,  73,  71,  69,  67,  65,  95,  93, 91, 89,
+        87, 85, 83, 81, 111, 109, 107, 105, 103, 101, 99, 97, 127, 125, 123, 121, 119, 117, 115, 113};
+    return _mm512_permutex2var_epi8(shifted(0), _mm512_load_si512(k_high_bytes), shifted(1));
+  } else {
+    const auto quarter = [&](std::size_t v) {
+      return _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_srli_epi32(shifted(v), 24));
+    };
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
+    return _mm512_shuffle_epi8(_mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(low), high, 1), turned_round);
+  }
+}
+
+/// Classes by context, in registers. Bounds of weights lie close together: then one register does.
+enum class Span { narrow, wide };
+
+struct ClassTable {
+  ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
+    first = bound_count == 0 ? 0 : bounds[0] - 1U;
+    span = bound_count == 0 || bounds[bound_count - 1] - first < 64 ? Span::narrow : Span::wide;
+    alignas(64) std::uint8_t class_of[256];
+    std::uint32_t bound = 0;
+    for (std::uint32_t at = 0; at < 256; ++at) {
+      const std::uint32_t context = span == Span::narrow ? first + at : at;
+      while (bound < bound_count && bounds[bound] <= context) ++bound;
+      class_of[at] = static_cast<std::uint8_t>(bound);
+    }
+    for (int quarter = 0; quarter < 4; ++quarter) quarters[quarter] = _mm512_load_si512(class_of + 64 * quarter);
+  }
+  template <Span of>
+  __m512i classes(__m512i contexts) const {
+    if constexpr (of == Span::narrow) {
+      const __m512i beyond = _mm512_subs_epu8(contexts, _mm512_set1_epi8(static_cast<char>(first)));
+      return _mm512_permutexvar_epi8(_mm512_min_epu8(beyond, _mm512_set1_epi8(63)), quarters[0]);
+    }
+    const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
+    const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
+    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
+  }
+  std::uint32_t first;
+  Span span;
+  __m512i quarters[4];
+};
+
+/// A stretch of elements and the changes found in it, of all classes one behind the other.
+template <class T>
+struct Stretch {
+  // Which elements have a class number that ends with these two bits, and which one that begins with them: the members
+  // of a class are those in both.
+  alignas(64) std::uint64_t ends[4][k_words];
+  alignas(64) std::uint64_t begins[4][k_words];
+
+  MovedElements<T, k_stretch> moved;        // positions: of the first element in the word
+  std::uint16_t ends_at[k_stretch + 32];    // the word of a change in `ends`,
+  std::uint16_t begins_at[k_stretch + 32];  // and in `begins`
+  std::uint16_t rank[k_stretch + 32];       // among the members in its word
+};
+
+/// Eight words of elements into bit planes.
+template <class T, Order order, Span span>
+void mark_words(const char* elements, const ClassTable& table, Stretch<T>& stretch, std::uint32_t word) {
+  // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
+  const __m512i units = _mm512_set1_epi64(0x0804020108040201);
+  alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
+      0,  8,  16, 24, 32, 40, 48, 56, 1,  9,  17, 25, 33, 41, 49, 57, 2,  10, 18, 26, 34, 42,
+      50, 58, 3,  11, 19, 27, 35, 43, 51, 59, 4,  12, 20, 28, 36, 44, 52, 60, 5,  13, 21, 29,
+      37, 45, 53, 61, 6,  14, 22, 30, 38, 46, 54, 62, 7,  15, 23, 31, 39, 47, 55, 63};
+  const __m512i by_plane = _mm512_load_si512(k_by_plane);
+  __m512i pairs[4];  // four planes of one word, four of the next
+#pragma GCC unroll 4
+  for (std::size_t pair = 0; pair < 4; ++pair) {
+    const char* const from = elements + 2 * pair * k_word * sizeof(T);
+    const __m512i one = table.classes<span>(contexts_of<T, order>(from));
+    const __m512i next = table.classes<span>(contexts_of<T, order>(from + k_word * sizeof(T)));
+    const __m512i planes = _mm512_mask_gf2p8affine_epi64_epi8(_mm512_gf2p8affine_epi64_epi8(units, one, 0),
+                                                              0xf0f0f0f0f0f0f0f0, units, next, 0);
+    pairs[pair] = _mm512_permutexvar_epi8(by_plane, planes);
+  }
+  const __m512i lower = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0);
+  const __m512i upper = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
+  const auto plane_0_1 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], lower, pairs[pair + 1]); };
+  const auto plane_2_3 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], upper, pairs[pair + 1]); };
+  const auto store_pairs_of = [&](std::uint64_t(*places)[k_words], __m512i a, __m512i b) {
+    const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
+    const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
+    _mm512_store_si512(places[0] + word, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
+    _mm512_store_si512(places[1] + word, _mm512_andnot_si512(higher_plane, plane));
+    _mm512_store_si512(places[2] + word, _mm512_andnot_si512(plane, higher_plane));
+    _mm512_store_si512(places[3] + word, _mm512_and_si512(plane, higher_plane));
+  };
+  store_pairs_of(stretch.ends, plane_0_1(0), plane_0_1(2));
+  store_pairs_of(stretch.begins, plane_2_3(0), plane_2_3(2));
+}
+
+template <class T, Order order, Span span>
+void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, Stretch<T>& stretch) {
+  constexpr std::uint32_t k_at_a_time = k_words_at_a_time * k_word;
+  std::uint32_t at = 0;
+  for (; at + k_at_a_time <= count; at += k_at_a_time) {
+    mark_words<T, order, span>(elements + at * sizeof(T), table, stretch, at / k_word);
+  }
+  if (at == k_stretch) return;
+  char last[k_at_a_time * sizeof(T)] = {};
+  __builtin_memcpy(last, elements + at * sizeof(T), (count - at) * sizeof(T));
+  mark_words<T, order, span>(last, table, stretch, at / k_word);
+  // What is not there is in no class.
+  for (std::uint32_t word = at / k_word; word < k_words; ++word) {
+    const std::uint32_t before = word * k_word;
+    const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before < 64 ? count - before : 64);
+    for (auto& begins : stretch.begins) begins[word] = there == 0 ? 0 : begins[word] & there;
+    if (there == 0) {
+      for (auto& ends : stretch.ends) ends[word] = 0;
+    }
+  }
+}
+
+/// How many members of a class lie before each of 32 words, in order; and how many there are in all, in each lane.
+struct Members {
+  Members(const std::uint64_t* ends, const std::uint64_t* begins) {
+    const auto count = [&](std::uint32_t word) {
+      return _mm512_popcnt_epi64(_mm512_and_si512(_mm512_load_si512(ends + word), _mm512_load_si512(begins + word)));
+    };
+    // Lane 4j + i: word 8i + j.
+    const __m512i counts =
+        _mm512_or_si512(_mm512_or_si512(count(0), _mm512_slli_epi64(count(8), 16)),
+                        _mm512_or_si512(_mm512_slli_epi64(count(16), 32), _mm512_slli_epi64(count(24), 48)));
+    const __m512i none = _mm512_setzero_si512();
+    __m512i sums = _mm512_add_epi16(counts, _mm512_alignr_epi64(counts, none, 7));
+    sums = _mm512_add_epi16(sums, _mm512_alignr_epi64(sums, none, 6));
+    sums = _mm512_add_epi16(sums, _mm512_alignr_epi64(sums, none, 4));
+    const __m512i of_eight = _mm512_permutexvar_epi64(_mm512_set1_epi64(7), sums);
+    __m512i eights = _mm512_slli_epi64(of_eight, 16);
+    eights = _mm512_add_epi16(eights, _mm512_slli_epi64(eights, 16));
+    eights = _mm512_add_epi16(eights, _mm512_slli_epi64(eights, 32));
+    alignas(64) static constexpr std::uint16_t k_in_order[32] = {0,  4,  8,  12, 16, 20, 24, 28, 1,  5,  9,
+                                                                 13, 17, 21, 25, 29, 2,  6,  10, 14, 18, 22,
+                                                                 26, 30, 3,  7,  11, 15, 19, 23, 27, 31};
+    before = _mm512_permutexvar_epi16(_mm512_load_si512(k_in_order),
+                                      _mm512_add_epi16(_mm512_sub_epi16(sums, counts), eights));
+    all = _mm512_permutexvar_epi16(_mm512_set1_epi16(3), _mm512_add_epi16(eights, of_eight));
+  }
+  __m512i before;
+  __m512i all;
+};
+
+template <class T>
+void copy_moves(const T* moves, __mmask32 there, T* copy) {
+  if constexpr (sizeof(T) == 1) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(copy), _mm256_maskz_loadu_epi8(there, moves));
+  } else if constexpr (sizeof(T) == 2) {
+    _mm512_storeu_si512(copy, _mm512_maskz_loadu_epi16(there, moves));
+  } else {
+    _mm512_storeu_si512(copy, _mm512_maskz_loadu_epi32(static_cast<__mmask16>(there), moves));
+    _mm512_storeu_si512(copy + 16, _mm512_maskz_loadu_epi32(static_cast<__mmask16>(there >> 16), moves + 16));
+  }
+}
+
+/// Changes of one class that are still to come.
+template <class T>
+struct Waiting {
+  const std::uint16_t* ranks;
+  const T* moves;
+  std::uint32_t changes;
+  std::uint16_t members;  ///< before the stretch
+};
+
+/// Finds the words of those changes of a class that lie in the stretch, which begins at `first`.
+template <class T>
+void find_words(std::uint32_t k, std::uint32_t first, Waiting<T>& waiting, Stretch<T>& stretch) {
+  const std::uint64_t* const ends = stretch.ends[k & 3];
+  const std::uint64_t* const begins = stretch.begins[k >> 2];
+  const Members low(ends, begins);
+  const Members high(ends + 32, begins + 32);
+  const __m512i low_before = low.before;
+  const __m512i high_before = _mm512_add_epi16(high.before, low.all);
+  const __m512i all = _mm512_add_epi16(low.all, high.all);
+  const __m512i before_stretch = _mm512_set1_epi16(static_cast<short>(waiting.members));
+  waiting.members = static_cast<std::uint16_t>(waiting.members + _mm_extract_epi16(_mm512_castsi512_si128(all), 0));
+  for (;;) {
+    const __mmask32 there = waiting.changes >= 32 ? ~0U : _bzhi_u32(~0U, waiting.changes);
+    const __m512i rank = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, waiting.ranks), before_stretch);
+    const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, all);
+    if (here == 0) return;
+    // The last word that has no more members before it than the rank says.
+    __m512i word = _mm512_maskz_set1_epi16(_mm512_cmpge_epu16_mask(rank, low.all), 32);
+#pragma GCC unroll 5
+    for (short half = 16; half > 0; half /= 2) {
+      const __m512i further = _mm512_or_si512(word, _mm512_set1_epi16(half));
+      const __m512i before = _mm512_permutex2var_epi16(low_before, further, high_before);
+      word = _mm512_mask_mov_epi16(word, _mm512_cmple_epu16_mask(before, rank), further);
+    }
+    const __m512i before = _mm512_permutex2var_epi16(low_before, word, high_before);
+    const std::uint32_t at = stretch.moved.count;
+    _mm512_storeu_si512(stretch.rank + at, _mm512_sub_epi16(rank, before));
+    _mm512_storeu_si512(stretch.ends_at + at,
+                        _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>((k & 3) * k_words))));
+    _mm512_storeu_si512(stretch.begins_at + at,
+                        _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>((k >> 2) * k_words))));
+    _mm512_storeu_si512(stretch.moved.position + at,
+                        _mm512_add_epi16(_mm512_slli_epi16(word, 6), _mm512_set1_epi16(static_cast<short>(first))));
+    copy_moves(waiting.moves, there, stretch.moved.move + at);
+    const auto found = static_cast<std::uint32_t>(__builtin_popcount(here));
+    stretch.moved.count = at + found;
+    waiting.ranks += found;
+    waiting.moves += found;
+    waiting.changes -= found;
+    if (found < 32) return;
+  }
+}
+
+template <class T, Order order>
+bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
+  const ClassTable table(changes->bounds, changes->bound_count);
+  Waiting<T> waiting[16];
+  std::uint32_t classes[16];  // those that have changes left
+  std::uint32_t class_count = 0;
+  std::uint32_t next = 0;
+  for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+    waiting[class_count] = {changes->ranks + next, static_cast<const T*>(changes->moves) + next,
+                            changes->class_changes[k], 0};
+    classes[class_count] = k;
+    class_count += changes->class_changes[k] != 0 ? 1 : 0;
+    next += changes->class_changes[k];
+  }
+  Stretch<T> stretch;
+  char* const bytes = static_cast<char*>(elements);
+  for (std::uint32_t first = 0; first < count && class_count > 0; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    if (table.span == Span::narrow) {
+      mark_stretch<T, order, Span::narrow>(bytes + first * sizeof(T), length, table, stretch);
+    } else {
+      mark_stretch<T, order, Span::wide>(bytes + first * sizeof(T), length, table, stretch);
+    }
+    stretch.moved.count = 0;
+    std::uint32_t left = 0;
+    for (std::uint32_t i = 0; i < class_count; ++i) {
+      find_words(classes[i], first, waiting[i], stretch);
+      waiting[left] = waiting[i];
+      classes[left] = classes[i];
+      left += waiting[i].changes != 0 ? 1 : 0;
+    }
+    class_count = left;
+    stretch.moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) {
+      const std::uint64_t members = stretch.ends[0][stretch.ends_at[i]] & stretch.begins[0][stretch.begins_at[i]];
+      const std::uint64_t bit = _pdep_u64(1ULL << stretch.rank[i], members);
+      return stretch.moved.position[i] + static_cast<std::uint32_t>(_tzcnt_u64(bit));
+    });
+  }
+  return class_count == 0;
+}
+
+/// What 16 changes have in their symbols and raw bits.
+struct Sixteen {
+  /// Lanes beyond `there` are symbols 0, which have no raw bits.
+  Sixteen(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols, __mmask16 there) {
+    gap = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, gap_symbols));
+    step = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, step_symbols));
+    distance = _mm512_srli_epi32(step, 1);
+    gap_bits = bits_of(gap);
+    distance_bits = bits_of(distance);
+    bits = _mm512_add_epi32(gap_bits, distance_bits);
+    bits_to_end = sums_of(bits);
+  }
+  /// Fills in the raw bits, a window of 64 bytes in which they begin at `from`.
+  void fill(__m512i window, std::uint32_t from) {
+    const __m512i at = _mm512_add_epi32(_mm512_sub_epi32(bits_to_end, bits), _mm512_set1_epi32(static_cast<int>(from)));
+    const __m512i first_byte = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0x00000000);
+    const __m512i bytes =
+        _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi32(at, 3), first_byte), _mm512_set1_epi32(0x03020100));
+    const __m512i raw =
+        _mm512_srlv_epi32(_mm512_permutexvar_epi8(bytes, window), _mm512_and_si512(at, _mm512_set1_epi32(7)));
+    gap = _mm512_add_epi32(begin_of(gap, gap_bits), low_bits(raw, gap_bits));
+    distance =
+        _mm512_add_epi32(begin_of(distance, distance_bits), low_bits(_mm512_srlv_epi32(raw, gap_bits), distance_bits));
+  }
+
+  static __m512i sums_of(__m512i lanes) {
+    const __m512i none = _mm512_setzero_si512();
+    lanes = _mm512_add_epi32(lanes, _mm512_alignr_epi32(lanes, none, 15));
+    lanes = _mm512_add_epi32(lanes, _mm512_alignr_epi32(lanes, none, 14));
+    lanes = _mm512_add_epi32(lanes, _mm512_alignr_epi32(lanes, none, 12));
+    return _mm512_add_epi32(lanes, _mm512_alignr_epi32(lanes, none, 8));
+  }
+  static std::uint32_t last_of(__m512i lanes) {
+    return static_cast<std::uint32_t>(_mm_extract_epi32(_mm512_extracti32x4_epi32(lanes, 3), 3));
+  }
+
+  // Buckets before fill(), then numbers.
+  __m512i gap;
+  __m512i distance;
+  __m512i step;
+  __m512i gap_bits;
+  __m512i distance_bits;
+  __m512i bits;
+  __m512i bits_to_end;  // from the first lane's first one on
+
+ private:
+  static __m512i bits_of(__m512i bucket) {
+    const __m512i one = _mm512_set1_epi32(1);
+    return _mm512_sub_epi32(_mm512_max_epu32(_mm512_srli_epi32(bucket, 1), one), one);
+  }
+  static __m512i begin_of(__m512i bucket, __m512i bits) {
+    const __m512i two_or_three = _mm512_or_si512(_mm512_and_si512(bucket, _mm512_set1_epi32(1)), _mm512_set1_epi32(2));
+    return _mm512_sllv_epi32(_mm512_min_epu32(bucket, two_or_three), bits);
+  }
+  static __m512i low_bits(__m512i raw, __m512i bits) {
+    return _mm512_andnot_si512(_mm512_sllv_epi32(_mm512_set1_epi32(-1), bits), raw);
+  }
+};
+
+/// The same for changes with more raw bits than lanes have, one by one.
+void fill_slowly(const std::uint8_t* raw, std::uint64_t at, Sixteen& changes) {
+  alignas(64) std::uint32_t gap[16];
+  alignas(64) std::uint32_t distance[16];
+  _mm512_store_si512(gap, changes.gap);
+  _mm512_store_si512(distance, changes.distance);
+  const auto begin = [](std::uint32_t bucket, std::uint32_t bits) {
+    return bucket < 4 ? bucket : (2 + (bucket & 1)) << bits;
+  };
+  for (std::uint32_t lane = 0; lane < 16; ++lane) {
+    const std::uint32_t gap_bits = gap[lane] < 4 ? 0 : gap[lane] / 2 - 1;
+    const std::uint32_t distance_bits = distance[lane] < 4 ? 0 : distance[lane] / 2 - 1;
+    const std::uint64_t bits = load<std::uint64_t>(raw + at / 8, 0) >> (at % 8);
+    gap[lane] = begin(gap[lane], gap_bits) + static_cast<std::uint32_t>(_bzhi_u64(bits, gap_bits));
+    distance[lane] =
+        begin(distance[lane], distance_bits) + static_cast<std::uint32_t>(_bzhi_u64(bits >> gap_bits, distance_bits));
+    at += gap_bits + distance_bits;
+  }
+  changes.gap = _mm512_load_si512(gap);
+  changes.distance = _mm512_load_si512(distance);
+}
+
+template <class T>
+void store_moves(__m512i moves, T* to) {
+  if constexpr (sizeof(T) == 1) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(0xffff, moves));
+  } else if constexpr (sizeof(T) == 2) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(0xffff, moves));
+  } else {
+    _mm512_storeu_si512(to, moves);
+  }
+}
+
+template <class T>
+std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
+                            std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
+                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+  constexpr std::uint32_t k_most_bits = 25;  // in 32, from any bit of a byte on
+  std::uint64_t at = 0;
+  std::uint32_t i = 0;
+  std::uint64_t last = 0;
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    std::uint64_t next = 0;
+    for (std::uint32_t left = class_changes[k]; left > 0;) {
+      const std::uint32_t done = left < 16 ? left : 16;
+      const auto there = static_cast<__mmask16>(_bzhi_u32(0xffff, done));
+      Sixteen changes(gap_symbols + i, step_symbols + i, there);
+      const std::uint32_t all_bits = Sixteen::last_of(changes.bits_to_end);
+      const __mmask16 long_ones = _mm512_cmpgt_epu32_mask(changes.bits, _mm512_set1_epi32(k_most_bits));
+      if (long_ones == 0 && all_bits <= 512 - 7 - 32) {
+        changes.fill(_mm512_loadu_si512(raw + at / 8), at % 8);
+      } else {
+        fill_slowly(raw, at, changes);
+      }
+      at += all_bits;
+      const __m512i one = _mm512_set1_epi32(1);
+      const __m512i sums = Sixteen::sums_of(_mm512_maskz_add_epi32(there, changes.gap, one));
+      const __m512i before = _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(next) - 1));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(ranks + i),
+                          _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_add_epi32(sums, before)));
+      next += Sixteen::last_of(sums);
+      const __m512i negative = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_and_si512(changes.step, one));
+      const __m512i distance = _mm512_add_epi32(changes.distance, one);
+      store_moves(_mm512_sub_epi32(_mm512_xor_si512(distance, negative), negative), static_cast<T*>(moves) + i);
+      i += done;
+      left -= done;
+    }
+    last = next > last ? next : last;
+  }
+  *raw_bits = at;
+  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+}
+
+template <class T, Order order>
+constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>};
+
+}  // namespace
+
+const ClassedKernels k_classed_avx512[3][2] = {
+    {k_classed<std::uint8_t, Order::plain>, k_classed<std::uint8_t, Order::sign_magnitude>},
+    {k_classed<std::uint16_t, Order::plain>, k_classed<std::uint16_t, Order::sign_magnitude>},
+    {k_classed<std::uint32_t, Order::plain>, k_classed<std::uint32_t, Order::sign_magnitude>},
+};
+
+}  // namespace wdelta

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/kernel_elements.hpp"
+#include "engine/kernels.hpp"
+
+namespace wdelta {
+namespace {
+
+template <class T>
+std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
+                            std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
+                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+  const auto bits_of = [](std::uint32_t bucket) { return bucket < 4 ? 0 : bucket / 2 - 1; };
+  const auto begin = [](std::uint32_t bucket, std::uint32_t bits) {
+    return bucket < 4 ? bucket : (2 + (bucket & 1)) << bits;
+  };
+  std::uint64_t at = 0;
+  std::uint32_t i = 0;
+  std::uint64_t last = 0;
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    std::uint64_t next = 0;
+    for (const std::uint32_t end = i + class_changes[k]; i < end; ++i) {
+      const std::uint32_t gap_bits = bits_of(gap_symbols[i]);
+      const std::uint32_t distance_bucket = step_symbols[i] / 2U;
+      const std::uint32_t distance_bits = bits_of(distance_bucket);
+      std::uint64_t bits;
+      __builtin_memcpy(&bits, raw + at / 8, sizeof(bits));
+      bits >>= at % 8;
+      const std::uint32_t distance = 1 + begin(distance_bucket, distance_bits) +
+                                     (static_cast<std::uint32_t>(bits >> gap_bits) & ((1U << distance_bits) - 1));
+      const std::uint32_t negative = 0 - (step_symbols[i] & 1U);
+      store<T>(moves, i, static_cast<T>((distance ^ negative) - negative));
+      at += gap_bits + distance_bits;
+      next += begin(gap_symbols[i], gap_bits) + (static_cast<std::uint32_t>(bits) & ((1U << gap_bits) - 1));
+      store<std::uint16_t>(ranks, i, static_cast<std::uint16_t>(next++));
+    }
+    last = next > last ? next : last;
+  }
+  *raw_bits = at;
+  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+}
+
+// Each class's rank that is waited for stands in a table; one look per element.
+template <class T, Order order>
+bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
+  constexpr std::uint32_t k_never = ~std::uint32_t{0};
+  std::uint8_t class_of[256];
+  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
+    while (k < changes->bound_count && changes->bounds[k] <= context) ++k;
+    class_of[context] = static_cast<std::uint8_t>(k);
+  }
+  const auto rank_of = [&](std::uint32_t change) { return load<std::uint16_t>(changes->ranks, change); };
+  std::uint32_t left[16];  // members of the class before the next change
+  std::uint32_t next[16];
+  std::uint32_t end[16];
+  std::uint32_t waiting = 0;
+  for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+    next[k] = waiting;
+    end[k] = waiting += changes->class_changes[k];
+    left[k] = next[k] < end[k] ? rank_of(next[k]) : k_never;
+  }
+  for (std::uint32_t i = 0; i < count && waiting > 0; ++i) {
+    const T element = load<T>(elements, i);
+    const T shifted = order == Order::plain ? element : static_cast<T>(element << 1);
+    const std::uint8_t k = class_of[shifted >> (8 * sizeof(T) - 8)];
+    if (left[k]-- != 0) continue;
+    T move = load<T>(changes->moves, next[k]);
+    if (changes->flips != nullptr && (changes->flips[i / 64] >> (i % 64) & 1) != 0) move = static_cast<T>(0 - move);
+    store<T>(elements, i, ordered<T, order>(static_cast<T>(ordered<T, order>(element) + move)));
+    --waiting;
+    ++next[k];
+    left[k] = next[k] < end[k] ? rank_of(next[k]) - rank_of(next[k] - 1) - 1U : k_never;
+  }
+  return waiting == 0;
+}
+
+template <class T, Order order>
+constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>};
+
+}  // namespace
+
+const ClassedKernels k_classed_scalar[3][2] = {
+    {k_classed<std::uint8_t, Order::plain>, k_classed<std::uint8_t, Order::sign_magnitude>},
+    {k_classed<std::uint16_t, Order::plain>, k_classed<std::uint16_t, Order::sign_magnitude>},
+    {k_classed<std::uint32_t, Order::plain>, k_classed<std::uint32_t, Order::sign_magnitude>},
+};
+
+}  // namespace wdelta
