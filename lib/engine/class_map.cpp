@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/class_map.hpp"
 
+#include "engine/bucket.hpp"
 #include "engine/symbol_table.hpp"
 
 #include <cstring>
@@ -80,8 +81,9 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
     }
     for (std::size_t i = 0; i < positions.size(); ++i) {
       ContextCounts& context = contexts_[context_of(load<T>(base.data(), positions[i]), type.kind)];
-      const T step = load<T>(steps, i);
-      ++context.changes[step < 3 ? step - 1U : step < 5 ? 2 : 3];
+      // Of steps 1, 2, 3, 4 the distances are 1, 1, 2, 2.
+      const auto distance = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
+      ++context.changes[std::min<std::size_t>(bucket_of(distance), k_distances - 1)];
     }
     element_count_ += element_count;
     change_count_ += positions.size();

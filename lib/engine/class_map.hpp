@@ -46,8 +46,8 @@ class ClassChooser {
   ClassBounds choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
 
  private:
-  // Steps of one up, one down, two either way, more.
-  static constexpr std::size_t k_distances = 4;
+  // Buckets of distances; all that are larger share the last.
+  static constexpr std::size_t k_distances = 12;
   struct ContextCounts {
     std::uint64_t elements = 0;
     std::array<std::uint64_t, k_distances> changes{};
