@@ -6,6 +6,7 @@
 #include "base/reader_digest.hpp"
 #include "delta/container.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 #include <zstd.h>
@@ -18,6 +19,19 @@ std::vector<std::uint8_t> read_tensor(const ByteReader& file, const Tensor& tens
   std::vector<std::uint8_t> bytes(tensor.size_bytes());
   file.read_at(tensor.begin, bytes);
   return bytes;
+}
+
+/// What a zstd frame holds, of at most `most_bytes`.
+std::vector<std::uint8_t> unframed(std::span<const std::uint8_t> frame, std::uint64_t most_bytes,
+                                   const std::string& object, const char* what) {
+  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (size > most_bytes || ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size())
+    throw Error(Fault::corrupt, object, fmt::format("{}: is no zstd frame of one", what));
+  std::vector<std::uint8_t> content(size);
+  if (ZSTD_decompress(content.data(), size, frame.data(), frame.size()) != size) {
+    throw Error(Fault::corrupt, object, fmt::format("{}: the zstd frame is damaged", what));
+  }
+  return content;
 }
 
 Digest required_digest(const Metadata& metadata, const char* key, const std::string& object) {
@@ -64,46 +78,71 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
 }
 
 // One byte at least for each size and group: no count can make these loops outrun the index.
-DeltaEntry DeltaReader::read_entry(Cursor& cursor, const Tensor& tensor, std::uint8_t encoding) const {
+void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left, std::uint8_t encoding) {
   const std::uint64_t block_count = cursor.varint();
   std::vector<DeltaEntry::Block> blocks;
   std::vector<EntryGroup> groups;
-  std::uint64_t at = tensor.begin;
+  const std::uint64_t first = left.begin;
   const auto take = [&](const char* what) {
     const std::uint64_t size = cursor.varint();
-    if (size > tensor.end - at) {
-      throw Error(Fault::corrupt, name(),
-                  fmt::format("tensor {:?}: its {} are longer than its entry", tensor.name, what));
+    if (size > left.end - left.begin) {
+      throw Error(Fault::corrupt, name(), fmt::format("tensor {:?}: its {} are longer than its entry", tensor, what));
     }
-    at += size;
+    left.begin += size;
     return size;
   };
   while (blocks.size() < block_count) {
-    EntryGroup group{blocks.size(), block_count, at, 0};
+    EntryGroup group{blocks.size(), block_count, left.begin, 0};
     if (encoding == k_group_encoding) {
       group.block_count = cursor.varint();
       if (group.block_count == 0 || group.block_count > block_count - blocks.size()) {
         throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor.name,
-                                group.block_count, block_count - blocks.size()));
+                    fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count,
+                                block_count - blocks.size()));
       }
       group.parameters_bytes = take("parameters");
     }
     for (std::uint64_t block = 0; block < group.block_count; ++block) {
-      const std::uint64_t begin = at;
+      const std::uint64_t begin = left.begin;
       take("blocks");
-      blocks.push_back({begin, at});
+      blocks.push_back({begin, left.begin});
     }
-    if (group.parameters_bytes != 0 && group.parameters_begin + group.parameters_bytes == at) {
+    if (group.parameters_bytes != 0 && group.parameters_begin + group.parameters_bytes == left.begin) {
       throw Error(Fault::corrupt, name(),
-                  fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor.name));
+                  fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor));
     }
     groups.push_back(group);
   }
-  if (at != tensor.end) {
-    throw Error(Fault::corrupt, name(), fmt::format("tensor {:?}: its blocks are shorter than its entry", tensor.name));
+  if (!by_tensor_.emplace(tensor, entries_.size()).second) {
+    throw Error(Fault::corrupt, name(), fmt::format("tensor {:?} has two places", tensor));
   }
-  return {tensor.name, tensor.size_bytes(), std::move(blocks), std::move(groups)};
+  entries_.push_back({tensor, left.begin - first, std::move(blocks), std::move(groups)});
+}
+
+void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
+  const std::uint64_t frame_bytes = cursor.varint();
+  const std::vector<std::uint8_t> content =
+      unframed(cursor.take(frame_bytes), k_most_name_bytes, name(), "the names of a bundle");
+  Cursor names(content);
+  if (names.at_end()) throw Error(Fault::corrupt, "", "a bundle of no tensors");
+  while (!names.at_end()) {
+    const auto letters = names.take(names.varint());
+    const std::string tensor(letters.begin(), letters.end());
+    const std::uint8_t encoding = read_encoding(cursor, tensor);
+    if (encoding == k_bundle_encoding) throw Error(Fault::corrupt, "", "a bundle in a bundle");
+    add_tensor(cursor, tensor, left, encoding);
+  }
+}
+
+std::uint8_t DeltaReader::read_encoding(Cursor& cursor, const std::string& entry) const {
+  const std::uint8_t encoding = cursor.u8();
+  if (encoding >= k_block_encoding && encoding <= k_bundle_encoding) return encoding;
+  // Newer than this program, or damaged: only the payload's digest can tell.
+  NoProgress unwatched;
+  check_payload({1, &unwatched, {}});
+  throw Error(Fault::unsupported, name(),
+              fmt::format("tensor {:?}: encoding {} is not known to this wdelta", entry, encoding),
+              "use a newer wdelta");
 }
 
 void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& metadata) {
@@ -116,17 +155,17 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
     Cursor cursor(bytes);
     for (const Tensor& tensor : header.tensors()) {
       if (&tensor == index || (front_key != nullptr && tensor.name == *front_key)) continue;
-      const std::uint8_t encoding = cursor.u8();
-      if (encoding != k_block_encoding && encoding != k_group_encoding) {
-        // Newer than this program, or damaged: only the payload's digest can tell.
-        NoProgress unwatched;
-        check_payload({1, &unwatched, {}});
-        throw Error(Fault::unsupported, name(),
-                    fmt::format("tensor {:?}: encoding {} is not known to this wdelta", tensor.name, encoding),
-                    "use a newer wdelta");
+      Stretch left{tensor.begin, tensor.end};
+      const std::uint8_t encoding = read_encoding(cursor, tensor.name);
+      if (encoding == k_bundle_encoding) {
+        add_bundle(cursor, left);
+      } else {
+        add_tensor(cursor, tensor.name, left, encoding);
       }
-      by_tensor_.emplace(tensor.name, entries_.size());
-      entries_.push_back(read_entry(cursor, tensor, encoding));
+      if (left.begin != left.end) {
+        throw Error(Fault::corrupt, name(),
+                    fmt::format("tensor {:?}: its blocks are shorter than its entry", tensor.name));
+      }
     }
     if (!cursor.at_end()) throw Error(Fault::corrupt, "", "bytes left over");
   } catch (const Error& error) {
@@ -148,15 +187,9 @@ void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& me
   }
   const Tensor* entry = header.find(*key);
   if (entry == nullptr) throw Error(Fault::corrupt, name(), "its header entry is missing");
-  const std::vector<std::uint8_t> frame = read_tensor(*file_, *entry);
-  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  if (size > 8 + SafetensorsHeader::k_longest_header || size > description_.result.size_bytes) {
-    throw Error(Fault::corrupt, name(), "header entry: is no zstd frame of a header");
-  }
-  stored_front_.emplace(size);
-  if (ZSTD_decompress(stored_front_->data(), size, frame.data(), frame.size()) != size) {
-    throw Error(Fault::corrupt, name(), "header entry: the zstd frame is damaged");
-  }
+  const std::uint64_t limit =
+      std::min<std::uint64_t>(8 + SafetensorsHeader::k_longest_header, description_.result.size_bytes);
+  stored_front_ = unframed(read_tensor(*file_, *entry), limit, name(), "header entry");
 }
 
 std::size_t DeltaEntry::group_of(std::uint64_t block) const {

@@ -78,7 +78,14 @@ class DeltaReader {
 
  private:
   void read_index(const SafetensorsHeader& header, const Metadata& metadata);
-  DeltaEntry read_entry(Cursor& cursor, const Tensor& tensor, std::uint8_t encoding) const;
+  /// What is left of an entry, in the file.
+  struct Stretch {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  void add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left, std::uint8_t encoding);
+  void add_bundle(Cursor& cursor, Stretch& left);
+  std::uint8_t read_encoding(Cursor& cursor, const std::string& entry) const;
   void read_front(const SafetensorsHeader& header, const Metadata& metadata);
 
   std::shared_ptr<const ByteReader> file_;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <zstd.h>
@@ -90,6 +91,26 @@ class WholeDelta final : public ByteReader {
 
 }  // namespace
 
+// An entry of its own takes about a hundred bytes of the header, whatever is in it. How many of the next ones share
+// one.
+std::size_t DeltaWriter::bundle_length(std::span<const Entry> entries) {
+  constexpr std::uint64_t k_small_bytes = std::uint64_t{64} << 10;
+  const auto large = std::ranges::find_if(entries, [](const Entry& entry) { return entry.size_bytes > k_small_bytes; });
+  return std::max<std::size_t>(1, static_cast<std::size_t>(large - entries.begin()));
+}
+
+void DeltaWriter::append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index) {
+  std::vector<std::uint8_t> names;
+  for (const Entry& entry : bundle) {
+    append_varint(names, entry.name.size());
+    names.insert(names.end(), entry.name.begin(), entry.name.end());
+  }
+  const std::vector<std::uint8_t> frame = compressed(names);
+  index.push_back(k_bundle_encoding);
+  append_varint(index, frame.size());
+  index.insert(index.end(), frame.begin(), frame.end());
+}
+
 DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, std::span<const std::uint8_t> front,
                                           const Execution& execution) {
   Metadata metadata = {{"format", std::string(k_delta_format)}, {"version", std::string(k_delta_version)}};
@@ -98,6 +119,7 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   // As text, entry by entry: a Json object would take time in proportion to the square of their number.
   std::string entries;
   std::set<std::string> keys;
+  for (const Entry& entry : entries_) keys.insert(entry.name);
   std::uint64_t at = 0;
   const auto add_entry = [&](const std::string& key, std::uint64_t size_bytes) {
     entries += fmt::format(R"(,{}:{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}})", Json(key).dump(), size_bytes,
@@ -106,11 +128,24 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
     keys.insert(key);
   };
   std::vector<std::uint8_t> index;
-  for (const Entry& entry : entries_) {
-    add_entry(entry.name, entry.size_bytes);
-    index.push_back(k_group_encoding);
-    append_varint(index, entry.block_count);
-    index.insert(index.end(), entry.groups.begin(), entry.groups.end());
+  std::size_t bundle_count = 0;
+  for (std::span<const Entry> left = entries_; !left.empty();) {
+    const std::span<const Entry> bundle = left.first(bundle_length(left));
+    if (bundle.size() > 1) {
+      const std::uint64_t size_bytes =
+          std::accumulate(bundle.begin(), bundle.end(), std::uint64_t{0},
+                          [](std::uint64_t sum, const Entry& entry) { return sum + entry.size_bytes; });
+      add_entry(unused_key(fmt::format("wdelta.bundle.{}", bundle_count++), keys), size_bytes);
+      append_names(bundle, index);
+    } else {
+      add_entry(bundle.front().name, bundle.front().size_bytes);
+    }
+    for (const Entry& entry : bundle) {
+      index.push_back(k_group_encoding);
+      append_varint(index, entry.block_count);
+      index.insert(index.end(), entry.groups.begin(), entry.groups.end());
+    }
+    left = left.subspan(bundle.size());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
   add_entry(metadata.back().second, index.size());

@@ -53,6 +53,8 @@ class DeltaWriter {
     std::vector<std::uint8_t> groups;  // as the index has them
     std::uint64_t block_count = 0;
   };
+  static std::size_t bundle_length(std::span<const Entry> entries);
+  static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
   void append_payload(std::span<const std::uint8_t> bytes);
 
   std::filesystem::path path_;

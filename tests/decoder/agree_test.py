@@ -22,7 +22,7 @@ from agree_directories import Directories
 from agree_repository import Repositories
 from agreement import SEED, Agreement
 from blake3 import blake3
-from broken import broken_blocks, broken_metadata, broken_opaque, harmless
+from broken import broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal
@@ -146,7 +146,7 @@ class HandMade(Agreement):
             self.applied_by_the_binary(base or b"", delta, result)
         pair = [write_safetensors([("a", "BF16", [9], bytes(18)), ("b", "I8", shape, bytes(range(8)))], metadata)
                 for shape, metadata in (([8], None), ([2, 4], {"step": "2"}))]
-        for what, _, base, delta in broken_blocks() + broken_metadata(*pair) + broken_opaque():
+        for what, _, base, delta in broken_blocks() + broken_bundles() + broken_metadata(*pair) + broken_opaque():
             (self.root / "m.safetensors").write_bytes(base or b"")
             (self.root / "delta").write_bytes(delta)
             (self.root / "out").unlink(missing_ok=True)

@@ -34,6 +34,54 @@ def _still(coded, elements=10, dtype="BF16", index=None):
     return base, container([("w", coded), ("i", index)], {**metadata, "index": "i"})
 
 
+def _bundled(names=(b"a", b"b"), parts=b"\1\1\3\1\1\3", blocks=b"\x13\1\2\x13\3\4", frame=None, own=None, part=b"\3"):
+    """A base with tensors a, b and c of two bytes, its delta with a bundle, and a result in which a and b changed.
+    own: an entry of a tensor of its own, behind the bundle, and its part of the index; part: the encoding that the
+    index begins with."""
+    sides = [write_safetensors([(name, "U8", [2], content) for name, content in zip("abc", contents)])
+             for contents in ((b"\5\5", b"\6\6", b"\7\7"), (b"\1\2", b"\3\4", b"\7\7"))]
+    _, metadata = _taken_apart(make_delta([(NAME, sides[0])], sides[1]))
+    frame = raw_frame(b"".join(varint(len(name)) + name for name in names)) if frame is None else frame
+    index = part + varint(len(frame)) + frame + parts
+    entries = [("two", blocks)]
+    if own:
+        entries.append((own[0], own[1]))
+        index += own[2]
+    return sides[0], container(entries + [("i", index)], {**metadata, "index": "i"}), sides[1]
+
+
+def broken_bundles():
+    """Like broken_blocks, where tensors share an entry."""
+    names = raw_frame(b"\1a\1b")
+    rows = (
+        ("a bundle of no tensors", "no tensors", {"names": (), "parts": b"", "blocks": b""}),
+        ("no tensors, and blocks", "no tensors", {"names": (), "parts": b""}),
+        ("a bundle in a bundle", "bundle in a bundle", {"parts": b"\3\1\3\1\1\3"}),
+        ("another encoding in a bundle", "encoding", {"parts": b"\4\1\3\1\1\3"}),
+        ("encoding 0 in a bundle", "encoding", {"parts": b"\1\1\3\0\1\3"}),
+        ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\3\1\1\3\1\1\0"}),
+        ("a tensor that has an entry, too", "two places", {"own": ("a", b"", b"\1\1\0")}),
+        ("no such tensor", "no such tensor", {"names": (b"a", b"d")}),
+        ("a name that is no text", "UTF-8", {"names": (b"a", b"\xff")}),
+        ("a byte behind the blocks", "shorter", {"blocks": b"\x13\1\2\x13\3\4\0"}),
+        ("a block that is cut", "longer", {"blocks": b"\x13\1\2\x13\3"}),
+        ("names in no frame", "no zstd frame", {"frame": b"\1a\1b\1a\1b"}),
+        ("two frames of names", "bytes follow", {"frame": raw_frame(b"\1a") + raw_frame(b"\1b")}),
+        ("an empty frame behind the names", "bytes follow", {"frame": names + raw_frame(b"")}),
+        ("a frame without content size", "content size", {"frame": b"\x28\xb5\x2f\xfd\0\x58\x21\0\0\1a\1b"}),
+        ("a name that is cut", "a name is cut", {"frame": raw_frame(b"\1a\2b")}),
+        ("a length of a name that is cut", "varint", {"frame": raw_frame(b"\1a\1b\x80")}),
+        ("tensors that the index ends before", "cut", {"parts": b"\1\1\3"}),
+        ("half of the number of blocks", "cut", {"parts": b"\1\1\3\1"}))
+    made = [(what, reason, *_bundled(**choices)[:2]) for what, reason, choices in rows]
+    # The names end where the index does.
+    base, result = one("U8", b"\1\2"), one("U8", b"\1\3")
+    _, metadata = _taken_apart(make_delta([(NAME, base)], result))
+    for what, index in (("names longer than the index", b"\3\x7f" + names), ("no names", b"\3")):
+        made.append((what, "cut", base, container([("w", b"\x13\1\3"), ("i", index)], {**metadata, "index": "i"})))
+    return made
+
+
 def harmless():
     """Bases, deltas and results that look odd and break no rule; a base is None where none is read."""
     made = []
@@ -46,6 +94,11 @@ def harmless():
     made.append((base, make_delta([(NAME, base)], result, sources={"w": [0, "w"]}), result))
     made.append((base, make_delta([(NAME, base)], base, with_header=True), base))
     made.append((base, make_delta([(NAME, base)], result, opaque="I16"), result))  # a safetensors file, taken as bytes
+    # Bundles: under any name, of any order, of a single tensor, beside an entry, and with a block that does not change.
+    made.append(_bundled())
+    made.append(_bundled((b"b", b"a"), blocks=b"\x13\3\4\x13\1\2"))
+    made.append(_bundled((b"c", b"b", b"a"), b"\1\1\0\1\1\3\1\1\3", b"\x13\3\4\x13\1\2"))
+    made.append(_bundled((b"b",), b"\1\1\3", b"\x13\3\4", own=("a", b"\x13\1\2", b"\1\1\3")))
     for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
         made.append((None, make_delta([], content, opaque=dtype), content))
     return made
@@ -80,7 +133,7 @@ def broken_blocks():
     made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
     still = b"\x13" + bytes(20)
     for what, reason, index in (
-            ("another encoding", "encoding", b"\3\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
+            ("another encoding", "encoding", b"\4\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
             ("two blocks", "2 blocks", b"\1\2\x15\0"), ("a block too long", "longer", b"\1\1\x16"),
             ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),
             ("an empty index", "cut", b""), ("bytes behind the index", "behind the index", b"\1\1\x15\0")):

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from blake3 import blake3, keyed_blake3, plain_blake3
-from broken import broken_blocks, broken_metadata, broken_opaque, harmless, one
+from broken import broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_groups import broken_groups, right
 from classed import CLASSED
 from delta import Delta
@@ -293,7 +293,8 @@ class Refusals(unittest.TestCase):
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
         for base, delta, made in right():
             self.assertEqual(Delta(delta).apply([base]).content, made)
-        broken = broken_blocks() + broken_metadata(self.base, self.result) + broken_opaque() + broken_groups()
+        broken = (broken_blocks() + broken_bundles() + broken_metadata(self.base, self.result) + broken_opaque() +
+                  broken_groups())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

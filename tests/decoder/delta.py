@@ -11,11 +11,12 @@ from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
 from group import Shape, row_length
 from opaque import opaque_header, resized
 from read_group import read_group
-from refusal import is_count, require, strict_json
+from refusal import Refused, is_count, require, strict_json
 from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
-PLAIN, GROUPED = 1, 2  # encodings
+NAMES_LIMIT = 100_000_000
+PLAIN, GROUPED, BUNDLE = 1, 2, 3  # encodings
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -154,11 +155,24 @@ class Delta:
     def _plans(self, result, source_of):
         """One plan for each tensor of the result, in the order of the result."""
         tensors = {tensor.name: tensor for tensor in result.tensors}
-        for name in list(self.entries) + list(self.sources):
+        for name in self.sources:
             require(name in tensors, f"{self.what}: {name}: no such tensor in the result")
         blocks, at = {}, 0
         for name, entry in self.entries.items():
-            blocks[name], at = self._blocks(tensors[name], entry, at)
+            encoding, at = self._encoding(name, at)
+            names = [name]
+            if encoding == BUNDLE:
+                names, at = self._bundled(name, at)
+            begin = 0
+            for one in names:
+                require(one in tensors, f"{self.what}: {one}: no such tensor in the result")
+                require(one not in blocks, f"{self.what}: {one}: a tensor in two places")
+                own = encoding
+                if encoding == BUNDLE:
+                    own, at = self._encoding(one, at)
+                    require(own != BUNDLE, f"{self.what}: {one}: a bundle in a bundle")
+                blocks[one], begin, at = self._blocks(tensors[one], own, entry, begin, at)
+            require(begin == len(entry), f"{self.what}: {name}: blocks are shorter than the entry")
         require(at == len(self.index or b""), f"{self.what}: bytes behind the index")
         plans = []
         for tensor in result.tensors:
@@ -172,18 +186,43 @@ class Delta:
             block.streams = content
         return plans
 
-    def _blocks(self, tensor, entry, at):
-        """The blocks of one tensor, None for one without changes, and where its part of the index ends."""
-        what = f"{self.what}: {tensor.name}"
-        require(at < len(self.index), f"{what}: the index is cut")
+    def _encoding(self, name, at):
+        require(at < len(self.index), f"{self.what}: {name}: the index is cut")
         encoding = self.index[at]
-        require(encoding in (PLAIN, GROUPED), f"{what}: unknown encoding {encoding}")
-        number, at = read_varint(self.index, at + 1, what)
+        require(encoding in (PLAIN, GROUPED, BUNDLE), f"{self.what}: {name}: unknown encoding {encoding}")
+        return encoding, at + 1
+
+    def _bundled(self, name, at):
+        """The names of the tensors in a bundle, and where its part of the index goes on."""
+        what = f"{self.what}: {name}"
+        length, at = read_varint(self.index, at, what)
+        require(length <= len(self.index) - at, f"{what}: the names are cut")
+        frame = self.index[at:at + length]
+        size = zstd.content_size(frame, f"{what}: names")
+        require(size <= NAMES_LIMIT, f"{what}: too many names")
+        [content] = zstd.decompress([frame], [size])
+        names, place = [], 0
+        while place < len(content):
+            letters, place = read_varint(content, place, what)
+            require(letters <= len(content) - place, f"{what}: a name is cut")
+            try:
+                names.append(bytes(content[place:place + letters]).decode())
+            except UnicodeDecodeError as error:
+                raise Refused(f"{what}: a name that is no UTF-8") from error
+            place += letters
+        require(names, f"{what}: a bundle of no tensors")
+        return names, at + length
+
+    def _blocks(self, tensor, encoding, entry, begin, at):
+        """The blocks of one tensor, None for one without changes, which lie from begin on in the entry; then where
+        they end, and its part of the index."""
+        what = f"{self.what}: {tensor.name}"
+        number, at = read_varint(self.index, at, what)
         width = width_of(tensor.dtype)
         elements = (tensor.end - tensor.begin) // width
         require(number == -(-elements // BLOCK_ELEMENTS), f"{what}: {number} blocks for {elements} elements")
         counts = [min(BLOCK_ELEMENTS, elements - block * BLOCK_ELEMENTS) for block in range(number)]
-        blocks, begin = [], 0
+        blocks = []
 
         def taken(length):
             nonlocal begin
@@ -205,8 +244,7 @@ class Delta:
             coded = [taken(length) for length in lengths]
             shape = Shape(width, row_length(tensor.shape), first, counts[first:first + size])
             blocks += read_group(parameters, coded, shape, what)
-        require(begin == len(entry), f"{what}: blocks are shorter than the entry")
-        return blocks, at
+        return blocks, begin, at
 
     def _made(self, beginning, plans):
         pieces, elements, changed = [beginning], 0, 0

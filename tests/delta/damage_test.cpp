@@ -168,8 +168,15 @@ TEST_CASE("sources that name no file, no tensor or one of another type are refus
 
 TEST_CASE("entries that do not fit the result or the block index are refused as corrupt") {
   std::mt19937_64 random(seed());
-  const SmallDelta small(true, random);
-  const auto with_header = [&](const Edit& edit) { return applying(forged(small.delta, edit), small.base); };
+  // Too large to share an entry.
+  const auto tensors = [&] {
+    return safetensors_file(std::vector{random_tensor("a", {"BF16", 16}, 40'000, random),
+                                        random_tensor("c", {"BF16", 16}, 40'000, random)});
+  };
+  const PlacedFile base{"m.safetensors", tensors()};
+  const Bytes delta = make_delta({base}, {"m.safetensors", tensors()}).bytes;
+  const auto with_header = [&](const Edit& edit) { return applying(forged(delta, edit), base); };
+  REQUIRE(with_header([](Json&) {}) == std::nullopt);
   CHECK(with_header([](Json& header) {
           header["none"] = header["a"];
           header.erase("a");
@@ -193,6 +200,24 @@ TEST_CASE("entries that do not fit the result or the block index are refused as 
             header[side]["shape"][0] = offsets[1].get<std::uint64_t>() - offsets[0].get<std::uint64_t>();
           }
         }) == Fault::corrupt);
+}
+
+TEST_CASE("small tensors share an entry, whose name means nothing") {
+  std::mt19937_64 random(seed());
+  const SmallDelta small(true, random);
+  const std::string bundle = "wdelta.bundle.0";
+  CHECK(open_delta(small.delta)->entries().size() == 2);
+  const auto with_name = [&](const std::string& name) {
+    return applying(forged(small.delta,
+                           [&](Json& header) {
+                             header[name] = header.at(bundle);
+                             header.erase(bundle);
+                           }),
+                    small.base);
+  };
+  CHECK(with_name("any") == std::nullopt);
+  CHECK(with_name("a") == std::nullopt);
+  CHECK(with_name("b") == std::nullopt);
 }
 
 TEST_CASE("what is no delta is refused as corrupt") {

@@ -243,8 +243,8 @@ TEST_CASE("the same where tensors are new, retyped, reshaped, or lie in another 
 TEST_CASE("a tensor may bear any name, the names that the delta itself uses too") {
   std::mt19937_64 random(seed());
   std::vector<TestTensor> tensors;
-  for (const char* name : {"wdelta.index", "wdelta.header", "wdelta.index'", "digest", "payload", "", "größe",
-                           "with \\\"quotes\\\"", "a\\u0000b", "\\\"digest\\\":\\\"0\\\""}) {
+  for (const char* name : {"wdelta.index", "wdelta.header", "wdelta.index'", "wdelta.bundle.0", "digest", "payload", "",
+                           "größe", "with \\\"quotes\\\"", "a\\u0000b", "\\\"digest\\\":\\\"0\\\""}) {
     tensors.push_back(random_tensor(name, {"BF16", 16}, 50, random));
   }
   const PlacedFile base{"m.safetensors", safetensors_file(tensors)};
