@@ -2,7 +2,7 @@
 // ClassedKernels with AVX2, BMI1 and BMI2. Stretches of 4,096 elements: the members of each class as masks of 64
 // elements, how many lie before each mask, and then one change after the other. No branch depends on where the changes
 // lie, but for how many there are of a class.
-#include "engine/kernel_elements.hpp"
+#include "engine/class_marks_avx2.hpp"
 #include "engine/kernels.hpp"
 #include "engine/moved_elements.hpp"
 
@@ -10,10 +10,6 @@
 
 namespace wdelta {
 namespace {
-
-constexpr std::uint32_t k_word = 64;  // elements
-constexpr std::uint32_t k_words = 64;
-constexpr std::uint32_t k_stretch = k_word * k_words;
 
 /// What a bucket begins with and how many raw bits follow.
 struct Buckets {
@@ -59,80 +55,9 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
 }
 
-/// The contexts of 32 elements: the byte below the sign, or the highest one. Their highest bit is turned round, so that
-/// they compare as signed numbers.
-template <class T, Order order>
-__m256i contexts_of(const char* elements) {
-  const auto shifted = [&](std::size_t v) {  // to the lowest byte
-    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(elements) + v);
-    constexpr int k_below = order == Order::plain ? 0 : 1;
-    if constexpr (sizeof(T) == 1) return k_below == 0 ? lanes : _mm256_add_epi8(lanes, lanes);
-    if constexpr (sizeof(T) == 2) return _mm256_srli_epi16(_mm256_slli_epi16(lanes, k_below), 8);
-    return _mm256_srli_epi32(_mm256_slli_epi32(lanes, k_below), 24);
-  };
-  const __m256i turned_round = _mm256_set1_epi8(-128);
-  if constexpr (sizeof(T) == 1) {
-    return _mm256_xor_si256(shifted(0), turned_round);
-  } else if constexpr (sizeof(T) == 2) {
-    // Packing goes by halves of a register.
-    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(shifted(0), shifted(1)), 0xd8);
-    return _mm256_xor_si256(packed, turned_round);
-  } else {
-    const __m256i packed =
-        _mm256_packus_epi16(_mm256_packus_epi32(shifted(0), shifted(1)), _mm256_packus_epi32(shifted(2), shifted(3)));
-    return _mm256_xor_si256(_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)),
-                            turned_round);
-  }
-}
-
-/// The members of each class in a stretch.
-struct Classes {
-  std::uint64_t masks[16][k_words];
-  std::uint16_t before[16][k_words];  // members before each word
-  std::uint32_t members[16] = {};     // before the words that are counted next
-
-  template <class T, Order order>
-  void mark_word(const char* elements, const ClassedChanges& changes, std::uint32_t word, std::uint64_t there) {
-    const __m256i low = contexts_of<T, order>(elements);
-    const __m256i high = contexts_of<T, order>(elements + 32 * sizeof(T));
-    const auto note = [&](std::uint32_t k, std::uint64_t mask) {
-      masks[k][word] = mask;
-      before[k][word] = static_cast<std::uint16_t>(members[k]);
-      members[k] += static_cast<std::uint32_t>(__builtin_popcountll(mask));
-    };
-    std::uint64_t at_least = there;  // those that have this class or a higher one
-    for (std::uint32_t k = 0; k < changes.bound_count; ++k) {
-      const __m256i below = _mm256_set1_epi8(static_cast<char>((changes.bounds[k] - 1) ^ 0x80));
-      const auto in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(low, below)));
-      const auto in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(high, below)));
-      const std::uint64_t above = (in_low | static_cast<std::uint64_t>(in_high) << 32) & there;
-      note(k, at_least & ~above);
-      at_least = above;
-    }
-    note(changes.bound_count, at_least);
-  }
-
-  template <class T, Order order>
-  void mark_stretch(const char* elements, std::uint32_t count, const ClassedChanges& changes) {
-    std::uint32_t word = 0;
-    for (; (word + 1) * k_word <= count; ++word) {
-      mark_word<T, order>(elements + word * k_word * sizeof(T), changes, word, ~0ULL);
-    }
-    if (word == k_words) return;
-    const std::uint32_t left = count - word * k_word;
-    char last[k_word * sizeof(T)] = {};
-    __builtin_memcpy(last, elements + word * k_word * sizeof(T), left * sizeof(T));
-    mark_word<T, order>(last, changes, word, _bzhi_u64(~0ULL, left));
-    // No rank is found in a word that is not there.
-    for (std::uint32_t k = 0; k <= changes.bound_count; ++k) {
-      for (std::uint32_t beyond = word + 1; beyond < k_words; ++beyond) before[k][beyond] = 0xffff;
-    }
-  }
-};
-
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
-  Classes classes;
+  ClassMarks classes;
   MovedElements<T, k_stretch> moved;
   std::uint32_t next[16];
   std::uint32_t end[16];
@@ -144,7 +69,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   char* const bytes = static_cast<char*>(elements);
   for (std::uint32_t first = 0; first < count && waiting > 0; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    classes.mark_stretch<T, order>(bytes + first * sizeof(T), length, *changes);
+    classes.mark_stretch<T, order>(bytes + first * sizeof(T), length, changes->bounds, changes->bound_count);
     moved.count = 0;
     for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
       const std::uint16_t* const before = classes.before[k];

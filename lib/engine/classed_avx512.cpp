@@ -2,7 +2,7 @@
 // ClassedKernels with AVX-512. Stretches of 4,096 elements: class numbers as bit planes of 64 words each, how many
 // members of a class lie before each word, the words of 32 changes at a time by halves in two registers, and only then
 // one change after the other. No branch depends on where the changes lie, but for how many there are of a class.
-#include "engine/kernel_elements.hpp"
+#include "engine/class_marks_avx512.hpp"
 #include "engine/kernels.hpp"
 #include "engine/moved_elements.hpp"
 
@@ -11,144 +11,15 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_word = 64;  // elements
-constexpr std::uint32_t k_words = 64;
-constexpr std::uint32_t k_stretch = k_word * k_words;
-constexpr std::uint32_t k_words_at_a_time = 8;
-
-/// The contexts of 64 elements: the byte below the sign, or the highest one. In each group of eight the last comes
-/// first, as the transposition of bits wants them.
-template <class T, Order order>
-__m512i contexts_of(const char* elements) {
-  const auto shifted = [&](std::size_t v) {
-    const __m512i lanes = _mm512_loadu_si512(elements + 64 * v);
-    if constexpr (order == Order::plain) return lanes;
-    if constexpr (sizeof(T) == 1) return _mm512_add_epi8(lanes, lanes);
-    if constexpr (sizeof(T) == 2) return _mm512_add_epi16(lanes, lanes);
-    return _mm512_add_epi32(lanes, lanes);
-  };
-  const __m512i turned_round =
-      _mm512_set4_epi64(0x08090a0b0c0d0e0f, 0x0001020304050607, 0x08090a0b0c0d0e0f, 0x0001020304050607);
-  if constexpr (sizeof(T) == 1) {
-    return _mm512_shuffle_epi8(shifted(0), turned_round);
-  } else if constexpr (sizeof(T) == 2) {
-    alignas(64) static constexpr std::uint8_t k_high_bytes[64] = {
-        15, 13, 11, 9,  7,   5,   3,   1,   31,  29,  27, 25, 23,  21,  19,  17,  47,  45,  43,  41, 39, 37,
-        35, 33, 63, 61, 59,  57,  55,  53,  51,  49,  79, 77, 75,  73,  71,  69,  67,  65,  95,  93, 91, 89,
-        87, 85, 83, 81, 111, 109, 107, 105, 103, 101, 99, 97, 127, 125, 123, 121, 119, 117, 115, 113};
-    return _mm512_permutex2var_epi8(shifted(0), _mm512_load_si512(k_high_bytes), shifted(1));
-  } else {
-    const auto quarter = [&](std::size_t v) {
-      return _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_srli_epi32(shifted(v), 24));
-    };
-    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
-    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
-    return _mm512_shuffle_epi8(_mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(low), high, 1), turned_round);
-  }
-}
-
-/// Classes by context, in registers. Bounds of weights lie close together: then one register does.
-enum class Span { narrow, wide };
-
-struct ClassTable {
-  ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
-    first = bound_count == 0 ? 0 : bounds[0] - 1U;
-    span = bound_count == 0 || bounds[bound_count - 1] - first < 64 ? Span::narrow : Span::wide;
-    alignas(64) std::uint8_t class_of[256];
-    std::uint32_t bound = 0;
-    for (std::uint32_t at = 0; at < 256; ++at) {
-      const std::uint32_t context = span == Span::narrow ? first + at : at;
-      while (bound < bound_count && bounds[bound] <= context) ++bound;
-      class_of[at] = static_cast<std::uint8_t>(bound);
-    }
-    for (int quarter = 0; quarter < 4; ++quarter) quarters[quarter] = _mm512_load_si512(class_of + 64 * quarter);
-  }
-  template <Span of>
-  __m512i classes(__m512i contexts) const {
-    if constexpr (of == Span::narrow) {
-      const __m512i beyond = _mm512_subs_epu8(contexts, _mm512_set1_epi8(static_cast<char>(first)));
-      return _mm512_permutexvar_epi8(_mm512_min_epu8(beyond, _mm512_set1_epi8(63)), quarters[0]);
-    }
-    const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
-    const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
-    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
-  }
-  std::uint32_t first;
-  Span span;
-  __m512i quarters[4];
-};
-
 /// A stretch of elements and the changes found in it, of all classes one behind the other.
 template <class T>
 struct Stretch {
-  // Which elements have a class number that ends with these two bits, and which one that begins with them: the members
-  // of a class are those in both.
-  alignas(64) std::uint64_t ends[4][k_words];
-  alignas(64) std::uint64_t begins[4][k_words];
-
+  ClassMarks marks;
   MovedElements<T, k_stretch> moved;        // positions: of the first element in the word
   std::uint16_t ends_at[k_stretch + 32];    // the word of a change in `ends`,
   std::uint16_t begins_at[k_stretch + 32];  // and in `begins`
   std::uint16_t rank[k_stretch + 32];       // among the members in its word
 };
-
-/// Eight words of elements into bit planes.
-template <class T, Order order, Span span>
-void mark_words(const char* elements, const ClassTable& table, Stretch<T>& stretch, std::uint32_t word) {
-  // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
-  const __m512i units = _mm512_set1_epi64(0x0804020108040201);
-  alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
-      0,  8,  16, 24, 32, 40, 48, 56, 1,  9,  17, 25, 33, 41, 49, 57, 2,  10, 18, 26, 34, 42,
-      50, 58, 3,  11, 19, 27, 35, 43, 51, 59, 4,  12, 20, 28, 36, 44, 52, 60, 5,  13, 21, 29,
-      37, 45, 53, 61, 6,  14, 22, 30, 38, 46, 54, 62, 7,  15, 23, 31, 39, 47, 55, 63};
-  const __m512i by_plane = _mm512_load_si512(k_by_plane);
-  __m512i pairs[4];  // four planes of one word, four of the next
-#pragma GCC unroll 4
-  for (std::size_t pair = 0; pair < 4; ++pair) {
-    const char* const from = elements + 2 * pair * k_word * sizeof(T);
-    const __m512i one = table.classes<span>(contexts_of<T, order>(from));
-    const __m512i next = table.classes<span>(contexts_of<T, order>(from + k_word * sizeof(T)));
-    const __m512i planes = _mm512_mask_gf2p8affine_epi64_epi8(_mm512_gf2p8affine_epi64_epi8(units, one, 0),
-                                                              0xf0f0f0f0f0f0f0f0, units, next, 0);
-    pairs[pair] = _mm512_permutexvar_epi8(by_plane, planes);
-  }
-  const __m512i lower = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0);
-  const __m512i upper = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
-  const auto plane_0_1 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], lower, pairs[pair + 1]); };
-  const auto plane_2_3 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], upper, pairs[pair + 1]); };
-  const auto store_pairs_of = [&](std::uint64_t(*places)[k_words], __m512i a, __m512i b) {
-    const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
-    const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
-    _mm512_store_si512(places[0] + word, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
-    _mm512_store_si512(places[1] + word, _mm512_andnot_si512(higher_plane, plane));
-    _mm512_store_si512(places[2] + word, _mm512_andnot_si512(plane, higher_plane));
-    _mm512_store_si512(places[3] + word, _mm512_and_si512(plane, higher_plane));
-  };
-  store_pairs_of(stretch.ends, plane_0_1(0), plane_0_1(2));
-  store_pairs_of(stretch.begins, plane_2_3(0), plane_2_3(2));
-}
-
-template <class T, Order order, Span span>
-void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, Stretch<T>& stretch) {
-  constexpr std::uint32_t k_at_a_time = k_words_at_a_time * k_word;
-  std::uint32_t at = 0;
-  for (; at + k_at_a_time <= count; at += k_at_a_time) {
-    mark_words<T, order, span>(elements + at * sizeof(T), table, stretch, at / k_word);
-  }
-  if (at == k_stretch) return;
-  char last[k_at_a_time * sizeof(T)] = {};
-  __builtin_memcpy(last, elements + at * sizeof(T), (count - at) * sizeof(T));
-  mark_words<T, order, span>(last, table, stretch, at / k_word);
-  // What is not there is in no class.
-  for (std::uint32_t word = at / k_word; word < k_words; ++word) {
-    const std::uint32_t before = word * k_word;
-    const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before < 64 ? count - before : 64);
-    for (auto& begins : stretch.begins) begins[word] = there == 0 ? 0 : begins[word] & there;
-    if (there == 0) {
-      for (auto& ends : stretch.ends) ends[word] = 0;
-    }
-  }
-}
 
 /// How many members of a class lie before each of 32 words, in order; and how many there are in all, in each lane.
 struct Members {
@@ -203,8 +74,8 @@ struct Waiting {
 /// Finds the words of those changes of a class that lie in the stretch, which begins at `first`.
 template <class T>
 void find_words(std::uint32_t k, std::uint32_t first, Waiting<T>& waiting, Stretch<T>& stretch) {
-  const std::uint64_t* const ends = stretch.ends[k & 3];
-  const std::uint64_t* const begins = stretch.begins[k >> 2];
+  const std::uint64_t* const ends = stretch.marks.ends[k & 3];
+  const std::uint64_t* const begins = stretch.marks.begins[k >> 2];
   const Members low(ends, begins);
   const Members high(ends + 32, begins + 32);
   const __m512i low_before = low.before;
@@ -262,11 +133,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   char* const bytes = static_cast<char*>(elements);
   for (std::uint32_t first = 0; first < count && class_count > 0; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    if (table.span == Span::narrow) {
-      mark_stretch<T, order, Span::narrow>(bytes + first * sizeof(T), length, table, stretch);
-    } else {
-      mark_stretch<T, order, Span::wide>(bytes + first * sizeof(T), length, table, stretch);
-    }
+    mark_stretch<T, order>(bytes + first * sizeof(T), length, table, stretch.marks);
     stretch.moved.count = 0;
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < class_count; ++i) {
@@ -277,7 +144,8 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     }
     class_count = left;
     stretch.moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) {
-      const std::uint64_t members = stretch.ends[0][stretch.ends_at[i]] & stretch.begins[0][stretch.begins_at[i]];
+      const std::uint64_t members =
+          stretch.marks.ends[0][stretch.ends_at[i]] & stretch.marks.begins[0][stretch.begins_at[i]];
       const std::uint64_t bit = _pdep_u64(1ULL << stretch.rank[i], members);
       return stretch.moved.position[i] + static_cast<std::uint32_t>(_tzcnt_u64(bit));
     });

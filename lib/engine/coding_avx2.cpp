@@ -2,7 +2,6 @@
 #include "engine/coding_avx2.hpp"
 
 #include "engine/coding_scalar.hpp"
-#include "engine/stretch_avx2.hpp"
 
 #include <immintrin.h>
 
@@ -12,29 +11,6 @@ namespace {
 constexpr std::uint32_t k_lanes = 8;
 
 }  // namespace
-
-// With the masks and counts of a few words at hand a change needs no more than two look-ups, whatever word it is in: no
-// branch depends on where the changes lie.
-void rank_changes_avx2(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                       std::uint8_t* change_classes) {
-  Stretch stretch;
-  std::uint32_t change = 0;
-  for (std::uint32_t first = 0; first < count && change < changes; first += k_words_at_a_time * k_word) {
-    const std::uint32_t words = words_from(first, count);
-    stretch.count(classes + first, words, class_count);
-    const std::uint32_t end = first + words * k_word;
-    for (; change < changes && positions[change] < end; ++change) {
-      const std::uint32_t position = positions[change];
-      const std::uint32_t word = (position - first) / k_word;
-      const std::uint8_t k = classes[position];
-      const std::uint64_t mask = _bzhi_u64(stretch.masks[k][word], position % k_word);
-      change_classes[change] = k;
-      ranks[change] =
-          static_cast<std::uint16_t>(stretch.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(mask)));
-    }
-  }
-}
 
 void order_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
                          std::uint32_t* class_changes, std::uint16_t* order) {

@@ -6,9 +6,6 @@
 
 namespace wdelta {
 
-void rank_changes_avx512(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                         const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                         std::uint8_t* change_classes);
 void order_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
                            std::uint32_t* class_changes, std::uint16_t* order);
 void count_symbols_avx512(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,

@@ -21,19 +21,6 @@ std::uint32_t encoded(std::uint64_t entry, std::uint32_t state, std::uint16_t*& 
 
 }  // namespace
 
-void rank_changes_scalar(const std::uint8_t* classes, std::uint32_t count, std::uint32_t,
-                         const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                         std::uint8_t* change_classes) {
-  std::uint32_t members[256] = {};
-  std::uint32_t at = 0;
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    for (; at < positions[i]; ++at) ++members[classes[at]];
-    change_classes[i] = classes[at];
-    ranks[i] = static_cast<std::uint16_t>(members[classes[at]]);
-  }
-  (void)count;
-}
-
 void order_by_class_scalar(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
                            std::uint32_t* class_changes, std::uint16_t* order) {
   std::uint32_t next[16] = {};

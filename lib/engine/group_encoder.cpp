@@ -72,7 +72,6 @@ struct GroupEncoder::Scratch {
   std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> order = room<std::uint16_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint8_t[]> classes = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint16_t[]> gaps = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> ordered_positions = room<std::uint16_t>(k_block_elements);
@@ -143,9 +142,9 @@ void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, std:
   const auto changes = static_cast<std::uint32_t>(at.size());
   const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
   GatheredBlock& block = blocks[index];
-  engine.block(type).classify(base.data(), count, bounds->data(), class_count - 1, classes.get());
   const CodingKernels& coding = engine.kernels->coding;
-  coding.rank_changes(classes.get(), count, class_count, at.data(), changes, ranks.get(), change_classes.get());
+  engine.block(type).rank_changes(base.data(), count, bounds->data(), class_count - 1, at.data(), changes, ranks.get(),
+                                  change_classes.get());
   coding.order_by_class(change_classes.get(), changes, class_count, block.counts.data(), order.get());
   gather_in_order(block, at, typed_steps);
   append_symbols(engine, index);

@@ -31,5 +31,12 @@ T ordered(T x) {
   return static_cast<T>(x ^ (sign >> 1));
 }
 
+/// The eight bits below the sign (with a 0 behind them where there are only seven), or the highest eight.
+template <class T, Order order>
+std::uint8_t context_of(T x) {
+  const T shifted = order == Order::plain ? x : static_cast<T>(x << 1);
+  return static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
+}
+
 }  // namespace
 }  // namespace wdelta

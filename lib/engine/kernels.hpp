@@ -27,10 +27,12 @@ struct BlockKernels {
   void (*split_steps)(const void* base, const void* next, std::uint32_t count, std::uint8_t* planes);
   /// The inverse: adds the steps in `planes` to the elements, in place.
   void (*merge_steps)(void* elements, std::uint32_t count, const std::uint8_t* planes);
-  /// Writes the class of each element: how many of `bounds` (ascending) are not above its context, the 8 bits that
-  /// class_map.hpp says. Behind the last element come 0xff up to a multiple of 64.
-  void (*classify)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
-                   std::uint8_t* classes);
+  /// What a classed block says of a change instead of its position. The class of an element is how many of `bounds`
+  /// (ascending, at most 15) are not above its context, the 8 bits that class_map.hpp says. change_classes[i]: the
+  /// class of the element at positions[i]; ranks[i]: how many elements of that class lie before it. Positions ascend.
+  void (*rank_changes)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                       std::uint8_t* change_classes);
 };
 
 /// The changes of a classed block, those of class 0 first.
@@ -59,13 +61,8 @@ struct ClassedKernels {
 };
 
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
-/// 16; `classes` are as classify() writes them.
+/// 16.
 struct CodingKernels {
-  /// ranks[i]: how many elements of the same class lie before the one at positions[i]; change_classes[i]: which class.
-  /// Positions ascend.
-  void (*rank_changes)(const std::uint8_t* classes, std::uint32_t count, std::uint32_t class_count,
-                       const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                       std::uint8_t* change_classes);
   /// Which changes are of class 0, of class 1 and so on, those of a class as they come; class_changes[k]: how many of
   /// each of `class_count`. `order` has room for `changes` + 64.
   void (*order_by_class)(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,

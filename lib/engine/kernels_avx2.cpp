@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AVX2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, list the set bits, then
 // pick up the values at the positions and make steps of them.
+#include "engine/class_marks_avx2.hpp"
 #include "engine/coding_avx2.hpp"
 #include "engine/decoding_avx2.hpp"
 #include "engine/kernel_elements.hpp"
@@ -11,8 +12,7 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_word = 64;  // elements per mask
-constexpr std::uint32_t k_stretch = 1024;
+constexpr std::uint32_t k_found_at_a_time = 1024;  // elements
 
 template <class T, Order order>
 T step_between(T base, T next) {
@@ -95,9 +95,9 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
   const char* const from_bytes = static_cast<const char*>(base);
   const char* const to_bytes = static_cast<const char*>(next);
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t end = first + k_stretch < count ? first + k_stretch : count;
-    std::uint64_t masks[k_stretch / k_word];
+  for (std::uint32_t first = 0; first < count; first += k_found_at_a_time) {
+    const std::uint32_t end = first + k_found_at_a_time < count ? first + k_found_at_a_time : count;
+    std::uint64_t masks[k_found_at_a_time / k_word];
     std::uint64_t any = 0;
     std::uint32_t words = 0;
     std::uint32_t at = first;
@@ -112,8 +112,8 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
     for (std::uint32_t word = 0; word < words; ++word) {
       found += list_bits(masks[word], first + word * k_word, positions + found);
     }
-    T from[k_stretch];
-    T to[k_stretch];
+    T from[k_found_at_a_time];
+    T to[k_found_at_a_time];
     const std::uint32_t changes = found - found_before;
     for (std::uint32_t i = 0; i < changes; ++i) {
       const std::size_t position = positions[found_before + i];
@@ -163,33 +163,37 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
+// With masks and counts at hand a change needs no more than two look-ups, whatever word it is in.
 template <class T, Order order>
-void classify(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
-              std::uint8_t* classes) {
-  // In runs short enough for the first-level cache, and each step a plain loop, which becomes vectors.
-  constexpr std::uint32_t k_contexts = 1024;
-  for (std::uint32_t first = 0; first < count; first += k_contexts) {
-    const std::uint32_t length = count - first < k_contexts ? count - first : k_contexts;
-    std::uint8_t contexts[k_contexts];
-    for (std::uint32_t i = 0; i < length; ++i) {
-      const T element = load<T>(elements, first + i);
-      const T shifted = order == Order::plain ? element : static_cast<T>(element << 1);
-      contexts[i] = static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
-    }
-    std::uint8_t of_run[k_contexts] = {};
-    for (std::uint32_t bound = 0; bound < bound_count; ++bound) {
-      const std::uint8_t from = bounds[bound];
-      for (std::uint32_t i = 0; i < length; ++i)
-        of_run[i] = static_cast<std::uint8_t>(of_run[i] + (contexts[i] >= from));
-    }
-    __builtin_memcpy(classes + first, of_run, length);
+void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+                  const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                  std::uint8_t* change_classes) {
+  const char* const from = static_cast<const char*>(elements);
+  ClassMarks marks;
+  std::uint8_t class_of[256];
+  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
+    while (k < bound_count && bounds[k] <= context) ++k;
+    class_of[context] = static_cast<std::uint8_t>(k);
   }
-  for (std::uint32_t i = count; i % 64 != 0; ++i) classes[i] = 0xff;
+  std::uint32_t change = 0;
+  for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    marks.mark_stretch<T, order>(from + first * sizeof(T), length, bounds, bound_count);
+    for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
+      const std::uint32_t position = positions[change];
+      const std::uint32_t word = (position - first) / k_word;
+      const std::uint8_t k = class_of[context_of<T, order>(load<T>(from, position))];
+      const std::uint64_t before = _bzhi_u64(marks.masks[k][word], position % k_word);
+      change_classes[change] = k;
+      ranks[change] =
+          static_cast<std::uint16_t>(marks.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(before)));
+    }
+  }
 }
 
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>, classify<T, order>};
+                                  merge_steps<T, order>, rank_changes<T, order>};
 
 }  // namespace
 
@@ -201,7 +205,6 @@ const KernelTable k_kernels_avx2 = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_avx2,
-    {rank_changes_avx2, order_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2,
-     split_raw_bits_avx2}};
+    {order_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2, split_raw_bits_avx2}};
 
 }  // namespace wdelta

@@ -2,6 +2,7 @@
 // AVX-512 with VBMI2. Blocks are walked in stretches that the first-level cache holds: compare into masks of 64
 // elements, turn masks into positions, then pick up the values at the positions and make steps of them; one branch per
 // stretch depends on where the changes lie.
+#include "engine/class_marks_avx512.hpp"
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
 #include "engine/decoding_avx2.hpp"
@@ -13,12 +14,11 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_word = 64;  // elements per mask
 template <class T>
-constexpr std::uint32_t k_stretch = sizeof(T) <= 2 ? 4096 : 8192 / sizeof(T);
+constexpr std::uint32_t k_found_at_a_time = sizeof(T) <= 2 ? 4096 : 8192 / sizeof(T);
 // Above this many changes in a stretch, compressing every vector is faster than loading one value after the other.
 template <class T>
-constexpr std::uint32_t k_pick_above = k_stretch<T> * sizeof(T) / 16;
+constexpr std::uint32_t k_pick_above = k_found_at_a_time<T> * sizeof(T) / 16;
 
 alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
@@ -152,11 +152,11 @@ void store_steps(const T* from, const T* to, std::uint32_t count, char* steps) {
 template <class T, Order order>
 std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
                            void* steps) {
-  constexpr std::uint32_t words = k_stretch<T> / k_word;
+  constexpr std::uint32_t words = k_found_at_a_time<T> / k_word;
   static_assert(words <= 64);
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch<T>) {
-    const std::uint32_t length = count - first < k_stretch<T> ? count - first : k_stretch<T>;
+  for (std::uint32_t first = 0; first < count; first += k_found_at_a_time<T>) {
+    const std::uint32_t length = count - first < k_found_at_a_time<T> ? count - first : k_found_at_a_time<T>;
     const char* const from_bytes = static_cast<const char*>(base) + first * sizeof(T);
     const char* const to_bytes = static_cast<const char*>(next) + first * sizeof(T);
     alignas(64) std::uint64_t masks[words];
@@ -168,7 +168,7 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
       masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), length - at);
       at += k_word;
     }
-    for (; at < k_stretch<T>; at += k_word) masks[at / k_word] = 0;
+    for (; at < k_found_at_a_time<T>; at += k_word) masks[at / k_word] = 0;
 
     std::uint32_t changes = 0;
     const std::uint64_t changed_words = not_empty(masks, words);
@@ -176,8 +176,8 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
       const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
       changes += list_bits(masks[word], first + word * k_word, positions + found + changes);
     }
-    T from[k_stretch<T> + 64];
-    T to[k_stretch<T> + 64];
+    T from[k_found_at_a_time<T> + 64];
+    T to[k_found_at_a_time<T> + 64];
     if (changes > k_pick_above<T>) {
       std::uint32_t picked = 0;
       for (at = 0; at < length; at += k_word) {
@@ -237,77 +237,80 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
-/// The contexts of 64 elements: the byte below the sign, or the highest one.
-template <class T, Order order>
-__m512i contexts_of(const char* elements) {
-  const __m512i* const vectors = reinterpret_cast<const __m512i*>(elements);
-  const auto shifted = [&](std::size_t v) {
-    const __m512i lanes = _mm512_loadu_si512(vectors + v);
-    if constexpr (order == Order::plain) return lanes;
-    if constexpr (sizeof(T) == 1) return _mm512_add_epi8(lanes, lanes);
-    if constexpr (sizeof(T) == 2) return _mm512_add_epi16(lanes, lanes);
-    return _mm512_add_epi32(lanes, lanes);
-  };
-  if constexpr (sizeof(T) == 1) {
-    return shifted(0);
-  } else if constexpr (sizeof(T) == 2) {
-    alignas(64) static constexpr std::uint8_t k_high_bytes[64] = {
-        1,  3,  5,  7,  9,  11, 13,  15,  17,  19,  21,  23,  25,  27,  29,  31,  33,  35,  37,  39, 41, 43,
-        45, 47, 49, 51, 53, 55, 57,  59,  61,  63,  65,  67,  69,  71,  73,  75,  77,  79,  81,  83, 85, 87,
-        89, 91, 93, 95, 97, 99, 101, 103, 105, 107, 109, 111, 113, 115, 117, 119, 121, 123, 125, 127};
-    return _mm512_permutex2var_epi8(shifted(0), _mm512_load_si512(k_high_bytes), shifted(1));
-  } else {
-    const auto quarter = [&](std::size_t v) {
-      return _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_srli_epi32(shifted(v), 24));
-    };
-    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
-    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
-    return _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(low), high, 1);
+/// How many members of each class lie before each word of a stretch, for up to `4 * quarters` classes.
+template <std::uint32_t quarters>
+struct Census {
+  alignas(64) std::uint16_t before[quarters][k_words][4];
+  __m512i members[quarters] = {};  // of four classes, in every lane; before the words that are counted next
+
+  void count(const ClassMarks& marks) {
+    for (std::uint32_t word = 0; word < k_words; word += 8) {
+#pragma GCC unroll 4
+      for (std::uint32_t quarter = 0; quarter < quarters; ++quarter) count_eight(marks, word, quarter);
+    }
+  }
+
+ private:
+  // Four classes side by side, in 16 bits each.
+  void count_eight(const ClassMarks& marks, std::uint32_t word, std::uint32_t quarter) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i begins = _mm512_load_si512(marks.begins[quarter] + word);
+    __m512i counts = zero;
+#pragma GCC unroll 4
+    for (std::uint32_t end = 0; end < 4; ++end) {
+      const __m512i of_class = _mm512_and_si512(begins, _mm512_load_si512(marks.ends[end] + word));
+      counts = _mm512_or_si512(counts, _mm512_slli_epi64(_mm512_popcnt_epi64(of_class), 16 * end));
+    }
+    __m512i sums = _mm512_add_epi16(counts, _mm512_maskz_alignr_epi64(0xff, counts, zero, 7));
+    sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 6));
+    sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 4));
+    sums = _mm512_add_epi16(sums, members[quarter]);
+    _mm512_store_si512(before[quarter] + word, _mm512_sub_epi16(sums, counts));
+    members[quarter] = _mm512_maskz_permutexvar_epi64(0xff, _mm512_set1_epi64(7), sums);
+  }
+};
+
+// With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in.
+template <class T, Order order, std::uint32_t quarters>
+void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable& table, const std::uint16_t* positions,
+                     std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes) {
+  const char* const from = static_cast<const char*>(elements);
+  ClassMarks marks;
+  Census<quarters> census;
+  std::uint32_t change = 0;
+  for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    mark_stretch<T, order>(from + first * sizeof(T), length, table, marks);
+    census.count(marks);
+    for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
+      const std::uint32_t position = positions[change];
+      const std::uint32_t word = (position - first) / k_word;
+      const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, position))];
+      const std::uint64_t before = _bzhi_u64(marks.ends[k % 4][word] & marks.begins[k / 4][word], position % k_word);
+      change_classes[change] = k;
+      ranks[change] = static_cast<std::uint16_t>(census.before[k / 4][word][k % 4] +
+                                                 static_cast<std::uint32_t>(__builtin_popcountll(before)));
+    }
   }
 }
 
-/// Classes by context, in registers.
-struct ClassTable {
-  ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      const __m512i contexts =
-          _mm512_add_epi8(_mm512_load_si512(k_lanes), _mm512_set1_epi8(static_cast<char>(64 * quarter)));
-      __m512i classes = _mm512_setzero_si512();
-      for (std::uint32_t i = 0; i < bound_count; ++i) {
-        const __mmask64 not_below = _mm512_cmpge_epu8_mask(contexts, _mm512_set1_epi8(static_cast<char>(bounds[i])));
-        classes = _mm512_mask_add_epi8(classes, not_below, classes, _mm512_set1_epi8(1));
-      }
-      quarters[quarter] = classes;
-    }
-  }
-  __m512i operator()(__m512i contexts) const {
-    const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
-    const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
-    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
-  }
-  __m512i quarters[4];
-};
-
 template <class T, Order order>
-void classify(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
-              std::uint8_t* classes) {
-  const ClassTable class_of(bounds, bound_count);
-  const char* const from = static_cast<const char*>(elements);
-  std::uint32_t i = 0;
-  for (; i + k_word <= count; i += k_word) {
-    _mm512_storeu_si512(classes + i, class_of(contexts_of<T, order>(from + i * sizeof(T))));
-  }
-  if (i == count) return;
-  char last[k_word * sizeof(T)] = {};
-  __builtin_memcpy(last, from + i * sizeof(T), (count - i) * sizeof(T));
-  const __m512i none = _mm512_set1_epi8(-1);
-  _mm512_storeu_si512(classes + i,
-                      _mm512_mask_mov_epi8(none, _bzhi_u64(~0ULL, count - i), class_of(contexts_of<T, order>(last))));
+void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
+                  const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                  std::uint8_t* change_classes) {
+  const ClassTable table(bounds, bound_count);
+  const auto rank = [&](auto rank_of_quarters) {
+    rank_of_quarters(elements, count, table, positions, changes, ranks, change_classes);
+  };
+  if (bound_count < 4) return rank(rank_changes_of<T, order, 1>);
+  if (bound_count < 8) return rank(rank_changes_of<T, order, 2>);
+  if (bound_count < 12) return rank(rank_changes_of<T, order, 3>);
+  rank(rank_changes_of<T, order, 4>);
 }
 
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>, classify<T, order>};
+                                  merge_steps<T, order>, rank_changes<T, order>};
 
 }  // namespace
 
@@ -319,7 +322,6 @@ const KernelTable k_kernels_avx512 = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_avx512,
-    {rank_changes_avx512, order_by_class_avx512, count_symbols_avx512, encode_symbols_avx512, decode_symbols_avx2,
-     split_raw_bits_avx512}};
+    {order_by_class_avx512, count_symbols_avx512, encode_symbols_avx512, decode_symbols_avx2, split_raw_bits_avx512}};
 
 }  // namespace wdelta

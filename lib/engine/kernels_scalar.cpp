@@ -89,32 +89,26 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 }
 
 template <class T, Order order>
-void classify(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
-              std::uint8_t* classes) {
-  // In runs short enough for the first-level cache, and each step a plain loop, which becomes vectors.
-  constexpr std::uint32_t k_contexts = 1024;
-  for (std::uint32_t first = 0; first < count; first += k_contexts) {
-    const std::uint32_t length = count - first < k_contexts ? count - first : k_contexts;
-    std::uint8_t contexts[k_contexts];
-    for (std::uint32_t i = 0; i < length; ++i) {
-      const T element = load<T>(elements, first + i);
-      const T shifted = order == Order::plain ? element : static_cast<T>(element << 1);
-      contexts[i] = static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
-    }
-    std::uint8_t of_run[k_contexts] = {};
-    for (std::uint32_t bound = 0; bound < bound_count; ++bound) {
-      const std::uint8_t from = bounds[bound];
-      for (std::uint32_t i = 0; i < length; ++i)
-        of_run[i] = static_cast<std::uint8_t>(of_run[i] + (contexts[i] >= from));
-    }
-    __builtin_memcpy(classes + first, of_run, length);
+void rank_changes(const void* elements, std::uint32_t, const std::uint8_t* bounds, std::uint32_t bound_count,
+                  const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
+                  std::uint8_t* change_classes) {
+  std::uint8_t class_of[256];
+  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
+    while (k < bound_count && bounds[k] <= context) ++k;
+    class_of[context] = static_cast<std::uint8_t>(k);
   }
-  for (std::uint32_t i = count; i % 64 != 0; ++i) classes[i] = 0xff;
+  std::uint32_t members[16] = {};
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    for (; at < positions[i]; ++at) ++members[class_of[context_of<T, order>(load<T>(elements, at))]];
+    change_classes[i] = class_of[context_of<T, order>(load<T>(elements, at))];
+    ranks[i] = static_cast<std::uint16_t>(members[change_classes[i]]);
+  }
 }
 
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>, classify<T, order>};
+                                  merge_steps<T, order>, rank_changes<T, order>};
 
 }  // namespace
 
@@ -126,7 +120,6 @@ const KernelTable k_kernels_scalar = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_scalar,
-    {rank_changes_scalar, order_by_class_scalar, count_symbols_scalar, encode_symbols_scalar, decode_symbols_scalar,
-     split_raw_bits_scalar}};
+    {order_by_class_scalar, count_symbols_scalar, encode_symbols_scalar, decode_symbols_scalar, split_raw_bits_scalar}};
 
 }  // namespace wdelta
