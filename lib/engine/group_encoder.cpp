@@ -89,7 +89,8 @@ struct GroupEncoder::Scratch {
   std::vector<GatheredBlock> blocks;
   std::vector<std::uint8_t> gap_symbols;
   std::vector<std::uint8_t> step_symbols;
-  std::vector<SignedChange> signs;
+  std::vector<SignedChange> signs;    // of all blocks, elements in order
+  std::vector<std::uint16_t> orders;  // from symbols to signs, block by block
   std::vector<std::uint8_t> raw;
   std::vector<std::uint8_t> alone;
   std::size_t change_count = 0;
@@ -100,7 +101,8 @@ struct GroupEncoder::Scratch {
   void choose_classes(const Engine& engine);
   void gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
               std::span<const std::uint16_t> at, const void* typed_steps);
-  void gather_in_order(const GatheredBlock& block, std::span<const std::uint16_t> at, const void* typed_steps);
+  void gather_in_order(const GatheredBlock& block, const void* typed_steps);
+  void append_signs(std::size_t index, std::span<const std::uint16_t> at, const void* typed_steps);
   void append_symbols(const Engine& engine, std::size_t index);
   void take_signs();
   GroupParameters fit_parameters();
@@ -115,6 +117,7 @@ void GroupEncoder::Scratch::clear() {
   gap_symbols.clear();
   step_symbols.clear();
   signs.clear();
+  orders.clear();
   raw.clear();
   alone.clear();
   change_count = 0;
@@ -146,13 +149,13 @@ void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, std:
   engine.block(type).rank_changes(base.data(), count, bounds->data(), class_count - 1, at.data(), changes, ranks.get(),
                                   change_classes.get());
   coding.order_by_class(change_classes.get(), changes, class_count, block.counts.data(), order.get());
-  gather_in_order(block, at, typed_steps);
+  gather_in_order(block, typed_steps);
+  if (with_signs) append_signs(index, at, typed_steps);
   append_symbols(engine, index);
 }
 
-// Steps and positions as `order` has them, and gaps.
-void GroupEncoder::Scratch::gather_in_order(const GatheredBlock& block, std::span<const std::uint16_t> at,
-                                            const void* typed_steps) {
+// Steps as `order` has them, and gaps.
+void GroupEncoder::Scratch::gather_in_order(const GatheredBlock& block, const void* typed_steps) {
   const auto gather_typed = [&]<class T>(const T* typed) {
     std::uint32_t i = 0;
     for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
@@ -170,8 +173,19 @@ void GroupEncoder::Scratch::gather_in_order(const GatheredBlock& block, std::spa
   if (type.width_bytes == 1) gather_typed(static_cast<const std::uint8_t*>(typed_steps));
   if (type.width_bytes == 2) gather_typed(static_cast<const std::uint16_t*>(typed_steps));
   if (type.width_bytes == 4) gather_typed(static_cast<const std::uint32_t*>(typed_steps));
-  if (!with_signs) return;
-  for (std::size_t i = 0; i < at.size(); ++i) ordered_positions[i] = at[order[i]];
+}
+
+// Elements in order, as masks are looked for; what leads from there to symbols is kept.
+void GroupEncoder::Scratch::append_signs(std::size_t index, std::span<const std::uint16_t> at,
+                                         const void* typed_steps) {
+  const auto first_element = static_cast<std::uint32_t>(index * k_block_elements);
+  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(typed_steps);
+  orders.insert(orders.end(), order.get(), order.get() + at.size());
+  const std::size_t first = signs.size();
+  signs.resize(first + at.size());
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    signs[first + i] = SignedChange(first_element + at[i], lowest_bytes[i * type.width_bytes] & 1U);
+  }
 }
 
 void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t index) {
@@ -196,22 +210,17 @@ void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t ind
     coding.count_symbols(new_steps + i, block.counts[k], k_step_symbols, counts[k].steps.data());
     i += block.counts[k];
   }
-  if (!with_signs) return;
-  signs.resize(block.first_change + changes);
-  const auto first_element = static_cast<std::uint32_t>(index * k_block_elements);
-  for (i = 0; i < changes; ++i) {
-    signs[block.first_change + i] = {first_element + ordered_positions[i], new_steps[i] & 1U};
-  }
 }
 
 // Signs as a mask has left them.
 void GroupEncoder::Scratch::take_signs() {
-  std::size_t change = 0;
   for (const GatheredBlock& block : blocks) {
+    std::size_t i = block.first_change;
     for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-      for (const std::size_t end = change + block.counts[k]; change < end; ++change) {
-        step_symbols[change] = static_cast<std::uint8_t>((step_symbols[change] & 0xfe) | signs[change].negative());
-        counts[k].negatives += signs[change].negative();
+      for (const std::size_t end = i + block.counts[k]; i < end; ++i) {
+        const std::uint32_t negative = signs[block.first_change + orders[i]].negative();
+        step_symbols[i] = static_cast<std::uint8_t>((step_symbols[i] & 0xfe) | negative);
+        counts[k].negatives += negative;
       }
     }
   }

@@ -50,19 +50,30 @@ class SignedChange {
 /// Finds masks; keeps the memory that this takes for the next time.
 class SignMaskChooser {
  public:
-  /// The mask that saves most, its own bits counted in; empty where none saves anything. Turns the signs of `changes`
-  /// round as it says.
+  /// The mask that saves most, its own bits counted in; empty where none saves anything. Turns the signs of `changes`,
+  /// which ascend, round as it says.
   SignMask choose(std::span<SignedChange> changes, const MatrixPlace& place, std::uint64_t element_count);
 
  private:
-  void find_lines(std::span<const SignedChange> changes, const MatrixPlace& place);
+  /// The changes in one row: from `first` to where the next begins.
+  struct Row {
+    std::uint32_t row;
+    std::uint32_t first;
+    std::uint32_t is_turned;
+  };
 
-  // Of each change; as long as the longest stretch so far.
-  std::vector<std::uint32_t> row_;
-  std::vector<std::uint16_t> column_;
-  std::vector<std::int8_t> sign_;
-  std::vector<std::int32_t> row_sums_;
-  std::vector<std::int32_t> column_sums_;
+  void find_rows(std::span<const SignedChange> changes, const MatrixPlace& place);
+  void fit_columns(std::uint64_t column_count);
+  void fit_rows_and_columns();
+  void turn_columns();
+  std::vector<std::uint8_t> packed_rows(std::uint64_t row_count) const;
+
+  std::vector<SignedChange> in_column_;  // each change by its column
+  std::vector<Row> rows_;                // those with changes, and one behind them
+  std::vector<std::uint32_t> column_changes_;
+  std::vector<std::uint32_t> column_negatives_;  // as the rows turn them
+  std::vector<std::uint8_t> column_is_turned_;
+  std::uint64_t agreeing_ = 0;  // changes whose sign is that of most in their column
 };
 
 /// Bit i of `flips`: is the sign of element `first` + i of the stretch flipped. `flips` has room for `count` bits in
