@@ -13,13 +13,13 @@
 
 namespace wdelta {
 
-/// How a coded block says what changed; the low four bits of its first byte.
+/// How a coded block says what changed; the low four bits of its first byte, but for classed ones.
 enum class BlockMode : std::uint8_t {
   same = 0,     ///< nothing changed: the coded block is empty (never written as a byte)
   sparse = 1,   ///< positions as gaps, and steps
   dense = 2,    ///< the step of every element, in byte planes
   whole = 3,    ///< the new elements as they are
-  classed = 4,  ///< positions and steps coded by what the base says of each element; needs the group's tables
+  classed = 4,  ///< positions and steps coded by what the base says of each element; its group's tables say that it is
 };
 inline constexpr std::size_t k_block_modes = 5;
 

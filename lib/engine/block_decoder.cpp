@@ -107,9 +107,14 @@ BlockDecoder::BlockDecoder(BlockDecoder&&) noexcept = default;
 
 void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
                          const GroupTables* group, std::uint64_t block) {
-  if (coded.empty()) return;
+  const bool is_in_classes = group != nullptr && is_classed(group->parameters().blocks.at(block));
+  if (coded.empty() && !is_in_classes) return;
   if (elements.size() % type.width_bytes != 0 || elements.size() / type.width_bytes > k_block_elements) {
     throw Error(Fault::internal, "", "a block of " + std::to_string(elements.size()) + " bytes cannot be patched");
+  }
+  if (is_in_classes) {
+    if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
+    return classed_->apply(*engine_, *group, block, coded, elements);
   }
   const std::uint8_t first = coded.front();
   if ((first & k_reserved_bits) != 0) refuse("it sets bits that are kept for later versions");
@@ -117,9 +122,6 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
   const Bytes rest = coded.subspan(1);
   const BlockKernels& kernels = engine_->block(type);
   const auto mode = static_cast<BlockMode>(first & k_mode_bits);
-  if (group != nullptr && mode != BlockMode::classed && is_classed(group->parameters().blocks.at(block))) {
-    refuse("its group takes it for a classed one");
-  }
   switch (mode) {
     case BlockMode::sparse:
       return scratch_->apply_sparse(kernels, rest, packing, type, elements);
@@ -127,11 +129,6 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
       return scratch_->apply_dense(kernels, rest, packing, type, elements);
     case BlockMode::whole:
       return scratch_->apply_whole(rest, packing, elements);
-    case BlockMode::classed:
-      if (packing == Packing::stored) refuse("it sets bits that are kept for later versions");
-      if (group == nullptr) refuse("its group has no parameters");
-      if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
-      return classed_->apply(*engine_, *group, block, rest, elements);
     default:
       refuse("its mode " + std::to_string(first & k_mode_bits) + " is unknown");
   }

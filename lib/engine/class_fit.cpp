@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,37 @@ std::vector<std::uint8_t> weight_codes(std::span<const std::uint32_t> counts) {
   return codes;
 }
 
+// Distances fall off about as if each were as much rarer than the one before. That a byte says it is worth more than
+// how exactly weights say it only where there are few: for more it is not tried.
+constexpr std::uint32_t k_few_magnitudes = 1024;
+
+void fit_magnitudes(std::span<const std::uint32_t> counts, ClassCoding& coding) {
+  coding.magnitude_buckets = static_cast<std::uint32_t>(counts.size());
+  coding.magnitude_weights = weight_codes(counts);
+  std::uint64_t changes = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto bucket = static_cast<std::uint32_t>(i);
+    changes += counts[i];
+    sum += counts[i] * (static_cast<double>(bucket_begin(bucket) + bucket_begin(bucket + 1) - 1) / 2);
+  }
+  if (changes > k_few_magnitudes) return;
+  const auto all = static_cast<double>(changes);
+  const auto cost = [&] { return cost_of(counts, coding.magnitude_frequencies()); };
+  std::uint64_t least = cost() + (std::uint64_t{6} << 16) * counts.size();
+  std::optional<std::uint8_t> best;
+  // As the mean says, and, as few that are far make that large, as the share of the smallest says.
+  for (const double probability : {all / (all + sum), counts[0] / all}) {
+    coding.magnitude_probability = probability_code(probability);
+    const std::uint64_t with_probability = cost() + (std::uint64_t{8} << 16);
+    if (with_probability > least) continue;
+    least = with_probability;
+    best = coding.magnitude_probability;
+  }
+  coding.magnitude_probability = best;
+  if (best) coding.magnitude_weights.clear();
+}
+
 }  // namespace
 
 ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
@@ -42,7 +74,7 @@ ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
   }
   std::array<std::uint32_t, k_magnitude_buckets> magnitudes;
   for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = counts.steps[2 * i] + counts.steps[2 * i + 1];
-  coding.magnitude_weights = weight_codes(std::span(magnitudes).first(used_buckets(magnitudes)));
+  fit_magnitudes(std::span(magnitudes).first(used_buckets(magnitudes)), coding);
   if (signs == Signs::masked) {
     const std::uint64_t rounded = (std::uint64_t{counts.negatives} * 256 + counts.changes / 2) / counts.changes;
     coding.sign = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(rounded, 1, 255));

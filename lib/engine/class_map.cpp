@@ -11,7 +11,7 @@ namespace wdelta {
 namespace {
 
 // About how many bits one more class takes in the tables, and in the counts of each block.
-constexpr std::uint64_t k_class_bits = 72;
+constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_block = 6;
 // Of this many elements one piece of 64 is counted: at first one in four, later, when many have been seen, one in 32.
 constexpr std::size_t k_piece_elements = 64;

@@ -27,7 +27,7 @@ class ClassedDecoder {
   ClassedSymbols symbols(const Engine& engine, const GroupTables& group, std::uint64_t block,
                          std::span<const std::uint8_t> coded);
 
-  /// `coded` is the block behind its mode, the one with number `block` of the group. See BlockDecoder::apply().
+  /// `coded` is the block with number `block` of the group. See BlockDecoder::apply().
   void apply(const Engine& engine, const GroupTables& group, std::uint64_t block, std::span<const std::uint8_t> coded,
              std::span<std::uint8_t> elements);
 

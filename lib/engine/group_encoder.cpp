@@ -275,8 +275,6 @@ void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlo
   std::uint16_t* const words_end = words.get() + 2 * k_block_elements + 8;
   const std::uint16_t* const first_word = engine.kernels->coding.encode_symbols(
       entries.data(), gaps.get(), ordered_positions.get(), changes, lanes, states.data(), words_end);
-
-  coded.push_back(static_cast<std::uint8_t>(BlockMode::classed));
   const auto append = [&](const void* from, std::size_t size_bytes) {
     const auto* const bytes = static_cast<const std::uint8_t*>(from);
     coded.insert(coded.end(), bytes, bytes + size_bytes);

@@ -59,6 +59,17 @@ std::vector<std::uint8_t> read_weights(BitReader& bits, std::uint32_t count) {
   return weights;
 }
 
+std::vector<std::uint64_t> weights_of(const std::vector<std::uint8_t>& codes) {
+  std::vector<std::uint64_t> weights;
+  for (const std::uint8_t code : codes) weights.push_back(weight_of(code));
+  return weights;
+}
+
+std::vector<std::uint64_t> magnitude_weights_of(const ClassCoding& coding) {
+  return coding.magnitude_probability ? geometric_weights(*coding.magnitude_probability, coding.magnitude_buckets)
+                                      : weights_of(coding.magnitude_weights);
+}
+
 void write_line_bits(BitWriter& bits, const std::vector<std::uint8_t>& bytes) {
   for (const std::uint8_t byte : bytes) bits.write(byte, 8);
 }
@@ -82,9 +93,14 @@ ClassCoding read_class(BitReader& bits, const GroupShape& shape, bool is_masked)
   } else {
     coding.gap_weights = read_weights(bits, coding.gap_buckets);
   }
-  const std::uint32_t magnitudes = bits.read(6) + 1;
-  if (magnitudes > 2 * (8U * shape.type.width_bytes - 1)) refuse("a step is wider than the element");
-  coding.magnitude_weights = read_weights(bits, magnitudes);
+  const bool is_magnitude_geometric = bits.read(1) == 0;
+  coding.magnitude_buckets = bits.read(6) + 1;
+  if (coding.magnitude_buckets > 2 * (8U * shape.type.width_bytes - 1)) refuse("a step is wider than the element");
+  if (is_magnitude_geometric) {
+    coding.magnitude_probability = static_cast<std::uint8_t>(bits.read(8));
+  } else {
+    coding.magnitude_weights = read_weights(bits, coding.magnitude_buckets);
+  }
   if (is_masked) coding.sign = static_cast<std::uint8_t>(bits.read(8));
   if (coding.sign == 0) refuse("a sign is never set");
   return coding;
@@ -119,16 +135,13 @@ void read_counts(BitReader& bits, const GroupShape& shape, GroupParameters& grou
 }  // namespace
 
 Frequencies ClassCoding::gap_frequencies() const {
-  if (gap_probability) return geometric_frequencies(*gap_probability, gap_buckets);
-  std::vector<std::uint64_t> weights;
-  for (const std::uint8_t code : gap_weights) weights.push_back(weight_of(code));
-  return frequencies_of(weights);
+  return frequencies_of(gap_probability ? geometric_weights(*gap_probability, gap_buckets) : weights_of(gap_weights));
 }
 
+Frequencies ClassCoding::magnitude_frequencies() const { return frequencies_of(magnitude_weights_of(*this)); }
+
 Frequencies ClassCoding::step_frequencies() const {
-  std::vector<std::uint32_t> weights;
-  for (const std::uint8_t code : magnitude_weights) weights.push_back(weight_of(code));
-  return wdelta::step_frequencies(weights, sign);
+  return wdelta::step_frequencies(magnitude_weights_of(*this), sign);
 }
 
 void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
@@ -148,8 +161,13 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
     } else {
       write_weights(bits, coding.gap_weights);
     }
-    bits.write(static_cast<std::uint32_t>(coding.magnitude_weights.size()) - 1, 6);
-    write_weights(bits, coding.magnitude_weights);
+    bits.write(coding.magnitude_probability ? 0 : 1, 1);
+    bits.write(coding.magnitude_buckets - 1, 6);
+    if (coding.magnitude_probability) {
+      bits.write(*coding.magnitude_probability, 8);
+    } else {
+      write_weights(bits, coding.magnitude_weights);
+    }
     if (!mask.is_empty()) bits.write(coding.sign, 8);
   }
   write_line_bits(bits, mask.columns);

@@ -61,12 +61,12 @@ std::uint8_t probability_code(double probability) {
   return static_cast<std::uint8_t>(std::clamp(code, 0, 255));
 }
 
-Frequencies geometric_frequencies(std::uint8_t code, std::uint32_t bucket_count) {
+std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bucket_count) {
   // beyond(n): the probability of a gap of n or more, in 1/2^32, rounded down at every product. Buckets begin at 0 to 3
   // and then at 2^e and 3 * 2^(e-1).
   const auto product = [](std::uint64_t a, std::uint64_t b) { return (a * b) >> 32; };
   const std::uint64_t one = std::uint64_t{1} << 32;
-  std::array<std::uint64_t, k_gap_buckets + 1> beyond{};
+  std::array<std::uint64_t, k_magnitude_buckets + 2> beyond{};
   std::uint64_t half = one - probability_of(code);  // beyond(2^(e-1))
   beyond[0] = one;
   beyond[1] = half;
@@ -81,7 +81,7 @@ Frequencies geometric_frequencies(std::uint8_t code, std::uint32_t bucket_count)
   for (std::uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
     weights[bucket] = std::max<std::uint64_t>(1, beyond[bucket] - beyond[bucket + 1]);
   }
-  return frequencies_of(weights);
+  return weights;
 }
 
 std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count) {
@@ -94,11 +94,11 @@ std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count) {
   return code;
 }
 
-Frequencies step_frequencies(std::span<const std::uint32_t> weights, std::uint8_t sign) {
+Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_t sign) {
   std::vector<std::uint64_t> both(2 * weights.size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    both[2 * i] = std::uint64_t{weights[i]} * (256U - sign);
-    both[2 * i + 1] = std::uint64_t{weights[i]} * sign;
+    both[2 * i] = weights[i] * (256U - sign);
+    both[2 * i + 1] = weights[i] * sign;
   }
   return frequencies_of(both);
 }

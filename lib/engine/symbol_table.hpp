@@ -22,10 +22,11 @@ using Frequencies = std::vector<std::uint16_t>;
 /// more than 0 and less than 2^52; at most k_scale of them.
 Frequencies frequencies_of(std::span<const std::uint64_t> weights);
 
-/// Gaps in a class where each element changes with the same probability: how a byte says that probability, and the
-/// frequencies of `bucket_count` buckets that follow from it, the last holding all larger gaps.
+/// Gaps in a class where each element changes with the same probability, or distances of which each is as much rarer
+/// than the one before: how a byte says that probability, and the weights of `bucket_count` buckets that follow from
+/// it, the last holding all larger numbers.
 std::uint8_t probability_code(double probability);
-Frequencies geometric_frequencies(std::uint8_t code, std::uint32_t bucket_count);
+std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bucket_count);
 
 /// Weights in 6 bits: 0, then about four to the power of two up to 2^17.
 constexpr std::uint32_t weight_of(std::uint32_t code) {
@@ -35,7 +36,7 @@ constexpr std::uint32_t weight_of(std::uint32_t code) {
 std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count);
 
 /// Magnitudes with `weights`, each followed by a sign that is set with probability `sign`/256.
-Frequencies step_frequencies(std::span<const std::uint32_t> weights, std::uint8_t sign);
+Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_t sign);
 
 /// Bits that symbols with these counts take, in 1/65536.
 std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies);

@@ -57,8 +57,8 @@ void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& 
       const DeltaEntry::Block& place = entry.block(group.first_block + block);
       std::vector<std::uint8_t> coded(place.end - place.begin);
       delta.read_at(place.begin, coded);
-      if (coded.empty() || coded.front() != static_cast<std::uint8_t>(BlockMode::classed)) continue;
-      add_block(tables, decoder.symbols(best_engine(), tables, block, std::span(coded).subspan(1)), split);
+      if (!is_classed(tables.parameters().blocks[block])) continue;
+      add_block(tables, decoder.symbols(best_engine(), tables, block, coded), split);
     }
   }
 }

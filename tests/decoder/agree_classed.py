@@ -6,12 +6,11 @@ from math import prod
 
 from agreement import Agreement
 from broken_groups import broken_groups, delta_of, file_of, grouped, right
-from classed import CLASSED
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from group import Shape, row_length
 from groupings import DTYPES, groupings
 from make_delta import DENSE, SPARSE, WHOLE, make_delta
-from make_group import make_group
+from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
 from read_group import read_group
 from refusal import Refused

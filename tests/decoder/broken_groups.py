@@ -47,6 +47,7 @@ def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGE
             bits.put(len(told.gaps) - 1, 5)
             for code in told.gaps:
                 bits.put(code, 6)
+            bits.put(1, 1)
             bits.put(len(told.distances) - 1, 6)
             for code in told.distances:
                 bits.put(code, 6)
@@ -167,12 +168,12 @@ def broken_groups():
          case(parameters((PLAIN, PLAIN), (128,), counts=((6, 6),)), changes=[])),
         ("no classed block", "no classed block", case(parameters(counts=(None,)), [b"\x11\3\0\1\2\1\1\0"])),
         ("no block at all", "no classed block", case(parameters(counts=(None,)), [b""], changes=[])),
-        ("a classed block that is empty", "not what the group says", case(blocks=[b""], changes=[])),
-        ("a classed block that is sparse", "not what the group says", case(blocks=[b"\x11\3\0\1\2\1\1\0"])),
-        ("a group without parameters", "unknown mode 4", case(b"")),
-        ("an encoding without groups", "unknown mode 4", case(b"", index=b"\1\1" + varint(len(BLOCK)))),
-        ("a stored classed block", "unknown bits", case(blocks=[b"\x14" + BLOCK[1:]])),
-        ("bit 5 of the mode", "unknown bits", case(blocks=[b"\x24" + BLOCK[1:]])),
+        ("a classed block that is empty", "cut", case(blocks=[b""], changes=[])),
+        ("a classed block that is sparse", "", case(blocks=[b"\x11\3\0\1\2\1\1\0"])),
+        ("a classed block behind a mode", "", case(blocks=[b"\4" + BLOCK])),
+        ("a group without parameters", "unknown mode 4", case(b"", [b"\4" + BLOCK])),
+        ("an encoding without groups", "unknown mode 4",
+         case(b"", [b"\4" + BLOCK], index=b"\1\1" + varint(len(BLOCK) + 1))),
         ("elements of eight bytes", "eight bytes", case(dtype="I64")),
         ("a class without elements", "end of its class", case(parameters((PLAIN, None), (1,)), changes=[])),
         ("a gap beyond the block", "end of its class", case(blocks=[block_of([Change(0, 2, 1, 0)] * 4)], changes=[],
@@ -186,7 +187,7 @@ def broken_groups():
         made.append((what, reason, case(blocks=[block_of(CHANGES, flaws=flaws)])))
     for what, reason, block in (("a byte behind", "behind the raw bits", BLOCK + b"\0"),
                                 ("a word behind", "behind the raw bits", BLOCK + b"\0\0"),
-                                ("cut states", "cut", BLOCK[:-1]), ("no states", "cut", BLOCK[:1])):
+                                ("cut states", "cut", BLOCK[:-1])):
         made.append((what, reason, case(blocks=[block])))
     far = block_of(FAR, FAR_TOLD)
     for what, reason, block in (("a raw byte too few", "cut", far[:-1]),
@@ -215,6 +216,6 @@ def _two_blocks():
     def made(what, reason, counts, blocks):
         return what, reason, case(parameters(counts=counts), blocks, shape)
 
-    return [made("the second block is said to be classed", "not what the group says", ((3,), (3,)), [BLOCK, b""]),
-            made("the second block is classed unsaid", "not what the group says", ((3,), None), [BLOCK, BLOCK]),
+    return [made("the second block is said to be classed", "cut", ((3,), (3,)), [BLOCK, b""]),
+            made("the second block is classed unsaid", "unknown", ((3,), None), [BLOCK, b"\4" + BLOCK]),
             made("a second number below 0", "-1 changes", ((3,), (-1,)), [BLOCK, b""])]

@@ -8,7 +8,6 @@ from elements import BLOCK_ELEMENTS, TYPECODE, order
 from frequencies import TOTAL, bucket_start
 from refusal import require
 
-CLASSED = 4
 LOW, HIGH = 1 << 15, 1 << 16  # where a coder's state ends
 
 
@@ -39,8 +38,7 @@ class ClassedBlock:
 
     def __init__(self, coded, group, place, what):
         """place: that of the block in its group."""
-        require(coded[0] == CLASSED, f"{what}: unknown bits in the first byte of a block")
-        self._coded, self._group, self._what = bytes(coded[1:]), group, what
+        self._coded, self._group, self._what = bytes(coded), group, what
         self._counts, self._width = group.counts[place], group.shape.width
         self._begin = (group.shape.first_block + place) * BLOCK_ELEMENTS
         self.changed = sum(self._counts)

@@ -15,13 +15,12 @@ sys.dont_write_bytecode = True
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_groups import broken_groups, right
-from classed import CLASSED
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from group import Shape
 from groupings import DTYPES, groupings
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
-from make_group import make_group
+from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
 from read_group import read_group
 from refusal import Refused

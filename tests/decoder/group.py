@@ -78,9 +78,13 @@ class Group:
             gaps = [weight_of(bits.take(6)) for _ in range(gap_buckets)]
         else:
             gaps = probability_weights(bits.take(8), gap_buckets)
+        distances_given = bits.take(1)
         distance_buckets = bits.take(6) + 1
         require(distance_buckets <= 2 * (8 * width - 1), f"{what}: {distance_buckets} distance buckets")
-        distances = [weight_of(bits.take(6)) for _ in range(distance_buckets)]
+        if distances_given:
+            distances = [weight_of(bits.take(6)) for _ in range(distance_buckets)]
+        else:
+            distances = probability_weights(bits.take(8), distance_buckets)
         require(any(gaps) and any(distances), f"{what}: no weight but 0")
         probability = bits.take(8) if masked else NO_SIGNS
         require(probability, f"{what}: signs of probability 0")

@@ -4,10 +4,9 @@
 import json
 
 from blake3 import blake3
-from classed import CLASSED
 from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
 from group import row_length
-from make_group import make_group
+from make_group import CLASSED, make_group
 from opaque import opaque_header, resized
 
 SPARSE, DENSE, WHOLE = 1, 2, 3

@@ -4,19 +4,21 @@
 from collections import namedtuple
 
 from bits import BitWriter
-from classed import CLASSED, HIGH, LOW, coder_count, places_of_classes
+from classed import HIGH, LOW, coder_count, places_of_classes
 from elements import BLOCK_ELEMENTS, order
 from frequencies import TOTAL, Symbols, bucket_of, probability_weights, step_weights, weight_of
 from group import NO_SIGNS, CountCode
 
-# How groups are made. bounds: of the contexts. given: whether gap weights are given. columns, rows: None, or the bits
+# What make_delta calls the blocks of groups; blocks themselves do not have it, unlike the other modes.
+CLASSED = 4
+# How groups are made. bounds: of the contexts. given: whether weights are given. columns, rows: None, or the bits
 # of a mask over the whole tensor as a number; sign: the probability that is told where there is a mask. blocks: of how
 # many blocks a group is. odd: adds buckets, classes and weights that nothing uses.
 Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd",
                       defaults=((), True, None, None, 128, 2, False))
 
 # What a class says of itself: the codes of its gap weights or of their probability, and of its distance weights.
-_Told = namedtuple("_Told", "gaps probability gap_buckets distances")
+_Told = namedtuple("_Told", "gaps probability gap_buckets distances distance_probability")
 # One change: the number of its class, the gap before it, its distance and its sign as it is coded.
 Change = namedtuple("Change", "of gap distance sign")
 
@@ -76,6 +78,11 @@ def _weight_codes(values, odd):
     return codes
 
 
+def _probability_code(values):
+    share = len(values) / (len(values) + sum(values))
+    return next(code for code in range(256) if (16 + (code & 15)) * 2.0 ** (-5 - (code >> 4)) <= share or code == 255)
+
+
 def _told(changes, given, longest_distance, odd):
     """What one class says of itself, from all its changes in the group; None where it is not used."""
     if not changes and not odd:
@@ -88,10 +95,8 @@ def _told(changes, given, longest_distance, odd):
         codes += [0] * (bucket_of(longest_distance - 1)[0] + 1 - len(codes))
     if given:
         codes_of_gaps = _weight_codes(gaps, odd)
-        return _Told(codes_of_gaps + [0] * (buckets - len(codes_of_gaps)), None, buckets, codes)
-    share = len(gaps) / (len(gaps) + sum(gaps))
-    code = next(code for code in range(256) if (16 + (code & 15)) * 2.0 ** (-5 - (code >> 4)) <= share or code == 255)
-    return _Told(None, code, buckets, codes)
+        return _Told(codes_of_gaps + [0] * (buckets - len(codes_of_gaps)), None, buckets, codes, None)
+    return _Told(None, _probability_code(gaps), buckets, codes, _probability_code(distances))
 
 
 def _put_class(bits, told, masks):
@@ -107,12 +112,18 @@ def _put_class(bits, told, masks):
         for code in told.gaps:
             bits.put(code, 6)
         gaps = [weight_of(code) for code in told.gaps]
+    bits.put(int(told.distance_probability is None), 1)
     bits.put(len(told.distances) - 1, 6)
-    for code in told.distances:
-        bits.put(code, 6)
+    if told.distance_probability is None:
+        for code in told.distances:
+            bits.put(code, 6)
+        distances = [weight_of(code) for code in told.distances]
+    else:
+        bits.put(told.distance_probability, 8)
+        distances = probability_weights(told.distance_probability, len(told.distances))
     if masks.columns is not None or masks.rows is not None:
         bits.put(masks.sign, 8)
-    return Symbols(gaps), Symbols(step_weights([weight_of(code) for code in told.distances], masks.sign))
+    return Symbols(gaps), Symbols(step_weights(distances, masks.sign))
 
 
 def put_count(bits, code, count):
@@ -155,7 +166,7 @@ def classed_block(changes, tables, flaws=NO_FLAWS):
         first.put(state - (1 << (state.bit_length() - 1)), state.bit_length() - 1)
     front_bytes = bytearray(first.bytes())
     front_bytes[-1] |= flaws.pad
-    return bytes([CLASSED]) + bytes(front_bytes) + b"".join(reversed(words)) + raw.bytes()[front:]
+    return bytes(front_bytes) + b"".join(reversed(words)) + raw.bytes()[front:]
 
 
 def make_group(blocks, first_element, row, width, floating, grouping):

@@ -2,9 +2,8 @@
 """The blocks of a group, with parameters or without."""
 
 from blocks import Block
-from classed import CLASSED, ClassedBlock
+from classed import ClassedBlock
 from group import Group
-from refusal import require
 
 
 def read_group(parameters, coded_blocks, shape, what):
@@ -13,10 +12,7 @@ def read_group(parameters, coded_blocks, shape, what):
     blocks = []
     for place, (coded, count) in enumerate(zip(coded_blocks, shape.counts)):
         name = f"{what}: block {shape.first_block + place}"
-        classed = bool(coded) and coded[0] & 15 == CLASSED
-        if group:
-            require(classed == (group.counts[place] is not None), f"{name}: mode is not what the group says")
-        if classed and group:
+        if group and group.counts[place] is not None:
             blocks.append(ClassedBlock(coded, group, place, name))
         else:
             blocks.append(Block(coded, count, shape.width, name) if coded else None)

@@ -114,8 +114,8 @@ TEST_CASE("a whole block: the elements as they are") {
 TEST_CASE("modes and bits that mean nothing are refused") {
   CHECK(refusal({0x00}, k_u8, Bytes(4)) == "its mode 0 is unknown");
   CHECK(refusal({0x10}, k_u8, Bytes(4)) == "its mode 0 is unknown");
-  CHECK(refusal({0x04, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its group has no parameters");
-  CHECK(refusal({0x14, 1, 2, 3, 4}, k_u8, Bytes(4)) == "it sets bits that are kept for later versions");
+  CHECK(refusal({0x04, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode 4 is unknown");
+  CHECK(refusal({0x14, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode 4 is unknown");
   for (int mode = 5; mode < 16; ++mode) {
     const auto first = static_cast<std::uint8_t>(0x10 + mode);
     CHECK(refusal({first, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode " + std::to_string(mode) + " is unknown");

@@ -182,7 +182,7 @@ TEST_CASE("a block that the group takes for another one is refused") {
   must_refuse(victim, group.parameters, alone);
   BlockDecoder decoder(best_engine());
   Bytes elements = base;
-  CHECK_THROWS_WITH_AS(decoder.apply(group.bytes, type, elements), "its group has no parameters", Error);
+  CHECK_THROWS_AS(decoder.apply(group.bytes, type, elements), Error);
 }
 
 }  // namespace wdelta

@@ -68,7 +68,7 @@ TEST_CASE("gaps from any probability have frequencies for any number of buckets,
   for (int code = 0; code < 256; ++code) {
     const double p = (16 + (code & 15)) / 32.0 / std::exp2(code >> 4);
     for (std::uint32_t buckets = 1; buckets <= k_gap_buckets; ++buckets) {
-      const Frequencies frequencies = geometric_frequencies(static_cast<std::uint8_t>(code), buckets);
+      const Frequencies frequencies = frequencies_of(geometric_weights(static_cast<std::uint8_t>(code), buckets));
       const char* const wrong = wrong_with(frequencies, std::vector<std::uint64_t>(buckets, 1));
       CAPTURE(code);
       CAPTURE(buckets);
