@@ -3,19 +3,12 @@
 // of two and say the rest in raw bits.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace wdelta {
 
 /// How many raw bits follow the bucket.
 constexpr std::uint32_t bucket_raw_bits(std::uint32_t bucket) { return bucket < 4 ? 0 : bucket / 2 - 1; }
-
-constexpr std::uint32_t bucket_of(std::uint32_t number) {
-  if (number < 4) return number;
-  const auto e = static_cast<std::uint32_t>(std::bit_width(number)) - 1;
-  return 2 * e + ((number >> (e - 1)) & 1);
-}
 
 /// The smallest number in the bucket.
 constexpr std::uint64_t bucket_begin(std::uint32_t bucket) {

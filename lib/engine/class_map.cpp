@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/class_map.hpp"
 
-#include "engine/bucket.hpp"
 #include "engine/symbol_table.hpp"
 
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -51,6 +51,7 @@ std::uint64_t ClassChooser::ContextCounts::cost_as_one_class() const {
   std::uint64_t changed = 0;
   std::uint64_t distances = 0;
   for (const std::uint64_t count : changes) {
+    if (count == 0) continue;
     changed += count;
     distances += weight(count);
   }
@@ -82,8 +83,8 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
     for (std::size_t i = 0; i < positions.size(); ++i) {
       ContextCounts& context = contexts_[context_of(load<T>(base.data(), positions[i]), type.kind)];
       // Of steps 1, 2, 3, 4 the distances are 1, 1, 2, 2.
-      const auto distance = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
-      ++context.changes[std::min<std::size_t>(bucket_of(distance), k_distances - 1)];
+      const auto beyond_one = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
+      ++context.changes[beyond_one < 4 ? beyond_one : static_cast<std::size_t>(std::bit_width(beyond_one)) + 1];
     }
     element_count_ += element_count;
     change_count_ += positions.size();

@@ -46,8 +46,9 @@ class ClassChooser {
   ClassBounds choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
 
  private:
-  // Buckets of distances; all that are larger share the last.
-  static constexpr std::size_t k_distances = 12;
+  // Distances of 1 to 4 each, then one for each power of two: of contexts next to each other those of the one are often
+  // twice those of the other.
+  static constexpr std::size_t k_distances = 33;
   struct ContextCounts {
     std::uint64_t elements = 0;
     std::array<std::uint64_t, k_distances> changes{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the bits of a delta are spent on. Prints one line for each delta: its bytes, its changes, and the bits of
-// positions, signs and distances of classed blocks (what the coder's frequencies say, and raw bits).
+// positions, signs and distances of classed blocks (what the coder's frequencies say, and raw bits). Then one line for
+// each tensor: the bytes of its blocks with what is said of their groups, and its name.
 //
 // usage: bench-delta-split BASE DELTA...
 #include "base/file.hpp"
@@ -80,6 +81,9 @@ int main(int argc, char** argv) {
     std::printf("%llu %llu %.0f %.0f %.0f\n", static_cast<unsigned long long>(delta.size_bytes()),
                 static_cast<unsigned long long>(delta.description().change_count), split.positions, split.signs,
                 split.distances);
+    for (const DeltaEntry& entry : delta.entries()) {
+      std::printf("%llu %s\n", static_cast<unsigned long long>(entry.size_bytes()), entry.tensor().c_str());
+    }
   }
   return 0;
 }

@@ -4,15 +4,21 @@
 
 usage: size_bench.py BUILD_FOLDER [OLD.safetensors NEW.safetensors ...]
 
-Without files, a made-up run. Only bf16 tensors that both files have in the same shape are counted; those of wdelta are
-whole delta files, every byte counted. The other formats are sized by models of their coders, headers left out:
+Without files, a made-up run, and pairs of other dtypes made of it. Tensors are compared that both files have in the same
+dtype and shape. What wdelta takes is whole delta files, every byte counted. Others are sized by models of their coders,
+headers left out; those of bf16:
   TRL v1       4 bytes of position and 2 of value
   TRL v3       2 bytes of gap (4 where one of the tensor's gaps asks for it) and 2 of value
   slime xor    per tensor one zstd -1 frame of old xor new
   class Rice   positions as Rice-coded ranks among the elements of the same exponent (the unchanged ones where these are
                fewer), values as signed steps of the bits in bytes, together in one zstd -1 frame (PULSEPT1 version 3)
-The last line of each table is the entropy of positions and steps given the base's exponent, tensor by tensor, with a bit
-for each sign: what a coder that knows no more than that can reach at best.
+Where there are other dtypes:
+  planes       per tensor the byte planes of the new elements, or of the steps where they take less, at order 0: the
+               entropy of their bytes
+The last line of each table is the entropy of positions and steps given what wdelta takes for context (the base's
+exponent, of integers the highest byte), tensor by tensor, with a bit for each sign: what a coder that knows no more than
+that can reach at best. Of a distance that has more than eight bits all but the eight highest count as they are, as so
+many different ones say nothing of each other. Behind it come the tensors that took most beyond it.
 """
 import json
 import os
@@ -25,16 +31,24 @@ import numpy as np
 
 from measure import table
 
+ENTROPY = "entropy given the context"
+
+
+WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4}
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
 
 def tensors_of(path):
+    """Names, dtypes and the bits of the elements."""
     with open(path, "rb") as file:
         length = struct.unpack("<Q", file.read(8))[0]
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        if entry["dtype"] == "BF16" and end > begin:
-            yield name, np.memmap(path, np.uint16, "r", 8 + length + begin, ((end - begin) // 2,))
+        width = WIDTHS.get(entry["dtype"])
+        if width and end > begin:
+            yield name, entry["dtype"], np.memmap(path, UNSIGNED[width], "r", 8 + length + begin, ((end - begin) // width,))
 
 
 def zstd_bytes(data):
@@ -47,9 +61,47 @@ def entropy_bits(counts):
     return float((counts * np.log2(counts.sum() / counts)).sum())
 
 
-def order(bits):
-    signed = bits.astype(np.int32)
-    return np.where(signed >= 0x8000, (signed ^ 0x7FFF) - 0x10000, signed)
+def steps(dtype, old, new):
+    """Signed, between neighbouring numbers."""
+    bits = 8 * old.itemsize
+    def order(side):
+        side = side.astype(np.int64)
+        if dtype[0] not in "BF":
+            return side
+        return np.where(side >> (bits - 1) != 0, (side ^ ((1 << (bits - 1)) - 1)) - (1 << bits), side)
+    return (order(new) - order(old) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def contexts(dtype, old):
+    shift = 8 * old.itemsize - 8
+    if dtype[0] not in "BF":
+        return (old >> shift).astype(np.int64)
+    return ((old.astype(np.int64) << 1) >> shift) & 255
+
+
+def context_entropy(dtype, old, new, at):
+    context = contexts(dtype, old)
+    distance = np.abs(steps(dtype, old[at], new[at]))
+    raw = np.maximum(np.frexp(distance.astype(float))[1] - 8, 0)
+    leading = (distance >> raw) + 256 * raw
+    elements = np.bincount(context, minlength=256)
+    of_changes = np.bincount(context[at], minlength=256)
+    bits = float(len(at) + raw.sum())
+    for value in np.nonzero(of_changes)[0]:
+        bits += entropy_bits([of_changes[value], elements[value] - of_changes[value]])
+        bits += entropy_bits(np.bincount(leading[context[at] == value]))
+    return bits
+
+
+def plane_bits(elements):
+    planes = elements.view(np.uint8).reshape(len(elements), elements.itemsize)
+    return sum(entropy_bits(np.bincount(planes[:, i], minlength=256)) for i in range(elements.itemsize))
+
+
+def planes(dtype, old, new):
+    signed = steps(dtype, old, new)
+    zigzag = ((signed << 1) ^ (signed >> 63)).astype(np.uint64) & ((1 << 8 * old.itemsize) - 1)
+    return min(plane_bits(np.ascontiguousarray(new)), plane_bits(zigzag.astype(old.dtype)))
 
 
 def rice_stream(numbers):
@@ -91,35 +143,73 @@ def class_rice(old, new, at):
 
 
 def others(base, next_):
-    """Bytes by format, and the number of changes."""
-    old_tensors = dict(tensors_of(base))
-    sizes = {"TRL v1": 0, "TRL v3": 0, "slime xor": 0, "class Rice": 0, "entropy given the exponent": 0}
-    patch = []
-    changes = 0
-    for name, new in tensors_of(next_):
-        old = old_tensors.get(name)
-        if old is None or old.shape != new.shape:
+    """Bytes by format; for each tensor that changed how many elements did, and its entropy in bits."""
+    old_tensors = {name: (dtype, bits) for name, dtype, bits in tensors_of(base)}
+    sizes, patch, of_tensors = {}, [], {}
+    pairs = []
+    for name, dtype, new in tensors_of(next_):
+        before, old = old_tensors.get(name, (None, None))
+        if before == dtype and old.shape == new.shape:
+            at = np.nonzero(old != new)[0]
+            if len(at):
+                pairs.append((name, dtype, old, new, at))
+
+    def add(name, size_bytes):
+        sizes[name] = sizes.get(name, 0) + size_bytes
+
+    for name, dtype, old, new, at in pairs:
+        of_tensors[name] = (len(at), context_entropy(dtype, old, new, at))
+        add(ENTROPY, of_tensors[name][1] / 8)
+        if any(pair[1] != "BF16" for pair in pairs):
+            add("planes", planes(dtype, old, new) / 8)
             continue
-        at = np.nonzero(old != new)[0]
-        if len(at) == 0:
-            continue
-        changes += len(at)
         gaps = np.diff(at, prepend=-1) - 1
-        sizes["TRL v1"] += 6 * len(at)
-        sizes["TRL v3"] += (4 if gaps.max() <= 0xFFFF else 6) * len(at)
-        sizes["slime xor"] += zstd_bytes((old ^ new).tobytes())
+        add("TRL v1", 6 * len(at))
+        add("TRL v3", (4 if gaps.max() <= 0xFFFF else 6) * len(at))
+        add("slime xor", zstd_bytes((old ^ new).tobytes()))
         patch.append(class_rice(old, new, at))
-        exponent = (old >> 7) & 0xFF
-        moved = np.abs(order(new[at]) - order(old[at]))
-        elements = np.bincount(exponent, minlength=256)
-        of_changes = np.bincount(exponent[at], minlength=256)
-        bits = float(len(at))
-        for value in np.nonzero(of_changes)[0]:
-            bits += entropy_bits([of_changes[value], elements[value] - of_changes[value]])
-            bits += entropy_bits(np.unique(moved[exponent[at] == value], return_counts=True)[1])
-        sizes["entropy given the exponent"] += bits / 8
-    sizes["class Rice"] = zstd_bytes(b"".join(patch))
-    return sizes, changes
+    if patch:
+        sizes["class Rice"] = zstd_bytes(b"".join(patch))
+    return sizes, of_tensors
+
+
+def made_up(build, folder):
+    """Pairs of a run's checkpoints, and of other dtypes made of one of its tensors and the same steps."""
+    subprocess.run([f"{build}/tests/make-run", f"{folder}/run", "--steps", "3", "--size", "64M", "--single", "--quiet"], check=True)
+    run = [f"{folder}/run/step-{step:04}/model.safetensors" for step in (1, 2, 3)]
+    weights = max((bits for _, dtype, bits in tensors_of(run[0]) if dtype == "BF16"), key=len)[:1 << 20]
+    rng = np.random.default_rng(1)
+    # What a trainer holds beside bf16: anything that rounds to them. One step moves each by about the same: masters by
+    # what a fine-tuning does, the others so far that something is seen of it.
+    low = rng.integers(0, 1 << 16, len(weights), np.uint32)
+    master = ((weights.astype(np.uint32) << 16) + low - (1 << 15)).view(np.float32)
+    master = np.where(np.isfinite(master), master, 0).astype(np.float32)
+    update = np.clip(rng.standard_normal(len(master)), -2, 2).astype(np.float32)
+
+    def moved(rate):
+        return master, master - np.float32(rate) * update
+
+    sides = {"F32": moved(1e-6), "F16": tuple(side.astype(np.float16) for side in moved(1e-5)),
+             "F8_E4M3": tuple(f8(64 * side) for side in moved(1e-4)),
+             "I8": tuple(np.clip(np.rint(2048 * side), -127, 127).astype(np.int8) for side in moved(1e-4))}
+    pairs = list(zip(run, run[1:]))
+    for dtype, pair in sides.items():
+        paths = [f"{folder}/{dtype}-{side}.safetensors" for side in ("old", "new")]
+        for path, elements in zip(paths, pair):
+            header = json.dumps({"w": {"dtype": dtype, "shape": [len(elements) // 512, 512],
+                                       "data_offsets": [0, elements.nbytes]}}).encode()
+            with open(path, "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header + elements.tobytes())
+        pairs.append(tuple(paths))
+    return pairs
+
+
+def f8(values):
+    """The nearest of the numbers of F8_E4M3."""
+    code = np.arange(127)
+    numbers = np.where(code < 8, code / 8 * 2.0 ** -6, (1 + code % 8 / 8) * 2.0 ** (code // 8 - 7))
+    nearest = np.searchsorted((numbers[1:] + numbers[:-1]) / 2, np.abs(values)).astype(np.uint8)
+    return nearest | (np.signbit(values).astype(np.uint8) << 7)
 
 
 def main():
@@ -127,15 +217,15 @@ def main():
     folder = f"{build}/bench-size"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    if not checkpoints:
-        subprocess.run([f"{build}/tests/make-run", f"{folder}/run", "--steps", "3", "--size", "64M", "--single", "--quiet"], check=True)
-        checkpoints = [f"{folder}/run/step-{step:04}/model.safetensors" for step in (1, 2, 3)]
-    for base, next_ in zip(checkpoints, checkpoints[1:]):
+    pairs = list(zip(checkpoints, checkpoints[1:])) if checkpoints else made_up(build, folder)
+    for base, next_ in pairs:
         delta = f"{folder}/delta"
         subprocess.run([f"{build}/wdelta", "diff", base, next_, "-o", delta, "--quiet"], check=True)
         split = subprocess.run([f"{build}/tests/bench-delta-split", base, delta], stdout=subprocess.PIPE, text=True, check=True).stdout
-        size, changed, positions, signs, distances = (float(number) for number in split.split())
-        sizes, changes = others(base, next_)
+        first, *entries = split.splitlines()
+        size, changed, positions, signs, distances = (float(number) for number in first.split())
+        sizes, of_tensors = others(base, next_)
+        changes = sum(count for count, _ in of_tensors.values())
         if changes == 0:
             print(f"\n{base} -> {next_}: nothing changed")
             continue
@@ -145,6 +235,15 @@ def main():
             rows.append([name, f"{bytes_:.0f}", f"{8 * bytes_ / changes:.2f}", "", "", "", ""])
         short = lambda path: "/".join(path.split("/")[-2:])
         table(f"{short(base)} -> {short(next_)}: {int(changed)} changes", ["format", "bytes", "bits a change", "positions", "signs", "distances", "overhead"], rows)
+        beyond = []
+        for line in entries:
+            bytes_, name = line.split(" ", 1)
+            if name in of_tensors:
+                beyond.append((8 * int(bytes_) - of_tensors[name][1], 8 * int(bytes_), *of_tensors[name], name))
+        beyond.sort(reverse=True)
+        table("beyond the entropy", ["tensor", "changes", "bits a change", "entropy", "ratio"],
+              [[name, f"{count}", f"{bits / count:.2f}", f"{entropy / count:.2f}", f"{bits / entropy:.3f}"]
+               for _, bits, count, entropy, name in beyond[:5]])
 
 
 main()
