@@ -4,14 +4,19 @@
 #include "engine/symbol_table.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdlib>
 
 namespace wdelta {
 namespace {
 
 // Rows and columns are fitted in turn, each to the other: the best approximation of the signs by one row times one
-// column is a power iteration. Each turn is a pass over the changes; what a further one gains falls off quickly.
-constexpr int k_most_turns = 8;
+// column is a power iteration. In the first turn lines count as much as they are sure of themselves, which finds in two
+// turns what takes six or more where they only say yes or no. What further ones gain falls off quickly.
+constexpr int k_most_turns = 3;
+// What costs this part more than no mask when lines first say yes or no does not pay later.
+constexpr std::uint64_t k_hopeless_part = 64;
 
 /// n log2 n, in 1/65536 of a bit.
 std::uint64_t weight(std::uint64_t n) { return n * log2_fixed(n); }
@@ -20,12 +25,10 @@ std::uint64_t cost_of_signs(std::uint64_t agreeing, std::uint64_t all) {
   return weight(all) - weight(agreeing) - weight(all - agreeing);
 }
 
-std::vector<std::uint8_t> packed(std::span<const std::uint8_t> flags) {
-  std::vector<std::uint8_t> bits((flags.size() + 7) / 8);
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | flags[i] << (i % 8));
-  }
-  return bits;
+std::uint64_t bits_set(std::span<const std::uint8_t> bytes) {
+  std::uint64_t count = 0;
+  for (const std::uint8_t byte : bytes) count += static_cast<std::uint64_t>(std::popcount(byte));
+  return count;
 }
 
 std::uint32_t bit_of(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
@@ -60,40 +63,93 @@ void SignMaskChooser::find_rows(std::span<const SignedChange> changes, const Mat
 void SignMaskChooser::fit_columns(std::uint64_t column_count) {
   column_changes_.assign(column_count, 0);
   column_negatives_.assign(column_count, 0);
-  column_is_turned_.resize(column_count);
+  column_sums_.resize(column_count);
+  column_weights_.resize(column_count);
   for (const SignedChange change : in_column_) {
     ++column_changes_[change.element()];
     column_negatives_[change.element()] += change.negative();
   }
-  turn_columns();
+  for (std::size_t i = 0; i < column_count; ++i) {
+    column_sums_[i] = std::int64_t{column_changes_[i]} - 2 * std::int64_t{column_negatives_[i]};
+  }
+  agreeing_ = agreeing();
 }
 
-// Rows to the columns as they are, and then columns to these: row by row, while its changes are in cache.
+// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, and what that adds up to in a column
+// less than 2^47.
+void SignMaskChooser::weigh_columns() {
+  std::uint64_t bits = 0;
+  for (const std::int64_t sum : column_sums_) bits |= static_cast<std::uint64_t>(std::abs(sum));
+  const int shift = std::max(0, static_cast<int>(std::bit_width(bits)) - 8);
+  // Towards 0: what is hardly sure says nothing.
+  const std::int64_t up = (std::int64_t{1} << shift) - 1;
+  for (std::size_t i = 0; i < column_sums_.size(); ++i) {
+    column_weights_[i] = static_cast<std::int32_t>((column_sums_[i] + ((column_sums_[i] >> 63) & up)) >> shift);
+  }
+}
+
+// Calls visit(changes, sum) for each row: the sum of its signs as the columns see them. Row by row, while its changes
+// are in cache.
+template <class Visit>
+void SignMaskChooser::each_row(Visit visit) {
+  const std::int32_t* const weights = column_weights_.data();
+  for (std::size_t i = 0; i + 1 < rows_.size(); ++i) {
+    const std::span<const SignedChange> changes =
+        std::span(in_column_).subspan(rows_[i].first, rows_[i + 1].first - rows_[i].first);
+    std::int32_t sum = 0;
+    for (const SignedChange change : changes) sum += change.sign() * weights[change.element()];
+    visit(rows_[i], changes, sum);
+  }
+}
+
+// Rows to the columns, and columns to the rows.
+void SignMaskChooser::weigh_rows_and_columns() {
+  std::ranges::fill(column_sums_, 0);
+  std::int64_t* const sums = column_sums_.data();
+  each_row([sums](Row&, std::span<const SignedChange> changes, std::int32_t row_sum) {
+    for (const SignedChange change : changes) sums[change.element()] += std::int64_t{change.sign()} * row_sum;
+  });
+  weigh_columns();
+}
+
+// The same, where lines only say yes or no.
 void SignMaskChooser::fit_rows_and_columns() {
   std::ranges::fill(column_negatives_, 0);
-  std::uint32_t* const column_negatives = column_negatives_.data();
-  const std::uint8_t* const column_is_turned = column_is_turned_.data();
-  for (std::size_t row = 0; row + 1 < rows_.size(); ++row) {
-    const std::uint32_t count = rows_[row + 1].first - rows_[row].first;
-    const std::span<const SignedChange> changes = std::span(in_column_).subspan(rows_[row].first, count);
-    std::uint32_t negatives = 0;
-    for (const SignedChange change : changes) negatives += change.negative() ^ column_is_turned[change.element()];
-    const std::uint32_t turn = 2 * negatives > count ? 1 : 0;
-    rows_[row].is_turned = turn;
-    for (const SignedChange change : changes) column_negatives[change.element()] += change.negative() ^ turn;
+  std::uint32_t* const negatives = column_negatives_.data();
+  each_row([negatives](Row& row, std::span<const SignedChange> changes, std::int32_t sum) {
+    row.is_turned = sum < 0 ? 1 : 0;
+    for (const SignedChange change : changes) negatives[change.element()] += change.negative() ^ row.is_turned;
+  });
+  for (std::size_t i = 0; i < column_weights_.size(); ++i) {
+    column_weights_[i] = 2 * negatives[i] > column_changes_[i] ? -1 : 1;
   }
-  turn_columns();
+  agreeing_ = agreeing();
 }
 
-void SignMaskChooser::turn_columns() {
-  const std::uint32_t* const changes = column_changes_.data();
-  const std::uint32_t* const negatives = column_negatives_.data();
-  std::uint8_t* const is_turned = column_is_turned_.data();
-  const std::size_t count = column_changes_.size();
+void SignMaskChooser::fit_rows() {
+  std::ranges::fill(column_weights_, 1);
+  agreeing_ = 0;
+  each_row([this](Row& row, std::span<const SignedChange> changes, std::int32_t sum) {
+    row.is_turned = sum < 0 ? 1 : 0;
+    agreeing_ += (changes.size() + static_cast<std::uint64_t>(std::abs(sum))) / 2;
+  });
+}
+
+std::uint64_t SignMaskChooser::agreeing() const {
   std::uint32_t agreeing = 0;
-  for (std::size_t i = 0; i < count; ++i) agreeing += std::max(negatives[i], changes[i] - negatives[i]);
-  for (std::size_t i = 0; i < count; ++i) is_turned[i] = 2 * negatives[i] > changes[i] ? 1 : 0;
-  agreeing_ = agreeing;
+  for (std::size_t i = 0; i < column_changes_.size(); ++i) {
+    agreeing += std::max(column_negatives_[i], column_changes_[i] - column_negatives_[i]);
+  }
+  return agreeing;
+}
+
+std::vector<std::uint8_t> SignMaskChooser::packed_columns() const {
+  std::vector<std::uint8_t> bits((column_changes_.size() + 7) / 8);
+  for (std::size_t i = 0; i < column_changes_.size(); ++i) {
+    const std::uint32_t is_turned = 2 * column_negatives_[i] > column_changes_[i] ? 1 : 0;
+    bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | is_turned << (i % 8));
+  }
+  return bits;
 }
 
 std::vector<std::uint8_t> SignMaskChooser::packed_rows(std::uint64_t row_count) const {
@@ -115,27 +171,34 @@ SignMask SignMaskChooser::choose(std::span<SignedChange> changes, const MatrixPl
   const auto cost = [&](std::uint64_t mask_bits) { return cost_of_signs(agreeing_, all) + (mask_bits << 16); };
   find_rows(changes, place);
   fit_columns(place.row_elements);
-  std::uint64_t least = all << 16;
+  const std::uint64_t plain = all << 16;
+  std::uint64_t least = plain;
   if (const std::uint64_t with_columns = cost(place.row_elements); with_columns < least) {
     least = with_columns;
-    mask.columns = packed(column_is_turned_);
+    mask.columns = packed_columns();
   }
-  std::uint64_t before = cost(place.row_elements + row_count);
-  std::uint64_t gain_before = 0;
-  for (int turn = 0; turn < k_most_turns; ++turn) {
+  weigh_columns();
+  weigh_rows_and_columns();
+  std::uint64_t before = ~std::uint64_t{0};
+  for (int turn = 1; turn < k_most_turns; ++turn) {
     fit_rows_and_columns();
     const std::uint64_t with_both = cost(place.row_elements + row_count);
     if (with_both < least) {
       least = with_both;
-      mask.columns = packed(column_is_turned_);
+      mask.columns = packed_columns();
       mask.rows = packed_rows(row_count);
     }
-    const std::uint64_t gain = before > with_both ? before - with_both : 0;
-    if (gain < before / 256) break;
-    // A pattern that is there comes out faster with each turn, until it is found; chance gains less and less.
-    if (turn > 1 && mask.is_empty() && gain < gain_before * 3 / 5) break;
+    if (with_both > plain + plain / k_hopeless_part || with_both > before - before / 256) break;
     before = with_both;
-    gain_before = gain;
+  }
+  // Where nearly all columns go one way the rows may do without them.
+  const std::uint64_t turned = bits_set(mask.columns);
+  if (!mask.rows.empty() && std::min(turned, place.row_elements - turned) <= place.row_elements / 8) {
+    fit_rows();
+    if (cost(row_count) < least) {
+      mask.columns.clear();
+      mask.rows = packed_rows(row_count);
+    }
   }
   if (mask.is_empty()) return mask;
   for (std::size_t row = 0; row + 1 < rows_.size(); ++row) {

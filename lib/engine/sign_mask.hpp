@@ -41,6 +41,7 @@ class SignedChange {
 
   std::uint32_t element() const { return bits_ / 2; }
   std::uint32_t negative() const { return bits_ % 2; }
+  std::int32_t sign() const { return 1 - 2 * static_cast<std::int32_t>(bits_ % 2); }
   void turn(std::uint32_t flip) { bits_ ^= flip; }
 
  private:
@@ -63,17 +64,24 @@ class SignMaskChooser {
   };
 
   void find_rows(std::span<const SignedChange> changes, const MatrixPlace& place);
+  template <class Visit>
+  void each_row(Visit visit);
   void fit_columns(std::uint64_t column_count);
+  void weigh_columns();
+  void weigh_rows_and_columns();
   void fit_rows_and_columns();
-  void turn_columns();
+  void fit_rows();
+  std::uint64_t agreeing() const;
+  std::vector<std::uint8_t> packed_columns() const;
   std::vector<std::uint8_t> packed_rows(std::uint64_t row_count) const;
 
   std::vector<SignedChange> in_column_;  // each change by its column
   std::vector<Row> rows_;                // those with changes, and one behind them
   std::vector<std::uint32_t> column_changes_;
   std::vector<std::uint32_t> column_negatives_;  // as the rows turn them
-  std::vector<std::uint8_t> column_is_turned_;
-  std::uint64_t agreeing_ = 0;  // changes whose sign is that of most in their column
+  std::vector<std::int64_t> column_sums_;        // of signs, as much as the rows are sure
+  std::vector<std::int32_t> column_weights_;     // what rows are fitted to
+  std::uint64_t agreeing_ = 0;  // changes whose sign is that of most in their line, when lines were last fitted
 };
 
 /// Bit i of `flips`: is the sign of element `first` + i of the stretch flipped. `flips` has room for `count` bits in

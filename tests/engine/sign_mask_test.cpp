@@ -18,7 +18,7 @@ std::vector<std::uint8_t> mostly_even(std::mt19937_64& random, std::size_t count
   return bytes;
 }
 
-enum class Structure { columns, rank_one, none };
+enum class Structure { columns, rank_one, rows, none };
 
 /// Changes of about this density whose ways follow the structure, but for a few.
 Bytes moved(const Bytes& base, ElementType type, const MatrixPlace& place, Structure structure, double density,
@@ -72,7 +72,7 @@ TEST_CASE("expanding gives each element the bits of its column and its row") {
   }
 }
 
-TEST_CASE("a mask is found where signs follow columns, or columns and rows, and none where they do not") {
+TEST_CASE("a mask is found where signs follow columns, rows, or both, and none where they do not") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   for (const std::uint64_t row : {63, 64, 100, 300}) {
@@ -81,19 +81,20 @@ TEST_CASE("a mask is found where signs follow columns, or columns and rows, and 
       const std::uint64_t count = 20'000;
       std::vector<std::uint8_t> columns = random_bytes(random, row);
       std::vector<std::uint8_t> rows = mostly_even(random, place.row_count(count));
-      for (const Structure structure : {Structure::columns, Structure::rank_one, Structure::none}) {
+      for (const Structure structure : {Structure::columns, Structure::rank_one, Structure::rows, Structure::none}) {
         std::vector<SignedChange> changes;
         for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 2)) {
           const std::uint64_t down = (first + i) / row - first / row;
           std::uint32_t negative = columns[(first + i) % row] & 1U;
           if (structure == Structure::rank_one) negative ^= rows[down] & 1U;
+          if (structure == Structure::rows) negative = rows[down] & 1U;
           if (structure == Structure::none) negative = random() & 1;
           changes.push_back({i, negative});
         }
         std::vector<SignedChange> turned = changes;
         const SignMask mask = SignMaskChooser().choose(turned, place, count);
-        CHECK(mask.columns.empty() == (structure == Structure::none));
-        CHECK(mask.rows.empty() == (structure != Structure::rank_one));
+        CHECK(mask.columns.empty() == (structure == Structure::none || structure == Structure::rows));
+        CHECK(mask.rows.empty() == (structure == Structure::none || structure == Structure::columns));
         if (structure == Structure::none) continue;
         // It leaves all signs the same, and turns them as it is expanded.
         std::vector<std::uint64_t> flips((count + 63) / 64);
