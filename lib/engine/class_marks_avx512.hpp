@@ -10,8 +10,6 @@ namespace wdelta {
 namespace {
 
 constexpr std::uint32_t k_word = 64;  // elements
-constexpr std::uint32_t k_words = 64;
-constexpr std::uint32_t k_stretch = k_word * k_words;
 constexpr std::uint32_t k_words_at_a_time = 8;
 
 /// The contexts of 64 elements: the byte below the sign, or the highest one. In each group of eight the last comes
@@ -87,14 +85,15 @@ struct ClassTable {
 
 /// Which elements of a stretch have a class number that ends with these two bits, and which one that begins with them:
 /// the members of a class are those in both.
+template <std::uint32_t word_count>
 struct ClassMarks {
-  alignas(64) std::uint64_t ends[4][k_words];
-  alignas(64) std::uint64_t begins[4][k_words];
+  alignas(64) std::uint64_t ends[4][word_count];
+  alignas(64) std::uint64_t begins[4][word_count];
 };
 
 /// Eight words of elements into bit planes.
-template <class T, Order order, Span span>
-void mark_words(const char* elements, const ClassTable& table, ClassMarks& marks, std::uint32_t word) {
+template <class T, Order order, Span span, std::uint32_t word_count>
+void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_count>& marks, std::uint32_t word) {
   // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
   const __m512i units = _mm512_set1_epi64(0x0804020108040201);
   alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
@@ -116,7 +115,7 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks& marks
   const __m512i upper = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
   const auto plane_0_1 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], lower, pairs[pair + 1]); };
   const auto plane_2_3 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], upper, pairs[pair + 1]); };
-  const auto store_pairs_of = [&](std::uint64_t(*places)[k_words], __m512i a, __m512i b) {
+  const auto store_pairs_of = [&](std::uint64_t(*places)[word_count], __m512i a, __m512i b) {
     const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
     const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
     _mm512_store_si512(places[0] + word, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
@@ -128,19 +127,20 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks& marks
   store_pairs_of(marks.begins, plane_2_3(0), plane_2_3(2));
 }
 
-template <class T, Order order, Span span>
-void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks& marks) {
+template <class T, Order order, Span span, std::uint32_t word_count>
+void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table,
+                     ClassMarks<word_count>& marks) {
   constexpr std::uint32_t k_at_a_time = k_words_at_a_time * k_word;
   std::uint32_t at = 0;
   for (; at + k_at_a_time <= count; at += k_at_a_time) {
     mark_words<T, order, span>(elements + at * sizeof(T), table, marks, at / k_word);
   }
-  if (at == k_stretch) return;
+  if (at == word_count * k_word) return;
   char last[k_at_a_time * sizeof(T)] = {};
   __builtin_memcpy(last, elements + at * sizeof(T), (count - at) * sizeof(T));
   mark_words<T, order, span>(last, table, marks, at / k_word);
   // What is not there is in no class.
-  for (std::uint32_t word = at / k_word; word < k_words; ++word) {
+  for (std::uint32_t word = at / k_word; word < word_count; ++word) {
     const std::uint32_t before = word * k_word;
     const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before < 64 ? count - before : 64);
     for (auto& begins : marks.begins) begins[word] = there == 0 ? 0 : begins[word] & there;
@@ -150,9 +150,9 @@ void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable
   }
 }
 
-/// At most k_stretch elements; what lies behind them is in no class.
-template <class T, Order order>
-void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks& marks) {
+/// As many elements as there are words for, or fewer; what lies behind them is in no class.
+template <class T, Order order, std::uint32_t word_count>
+void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks<word_count>& marks) {
   if (table.span == Span::narrow) return mark_stretch_in<T, order, Span::narrow>(elements, count, table, marks);
   mark_stretch_in<T, order, Span::wide>(elements, count, table, marks);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClassedKernels with AVX-512. Stretches of 4,096 elements: class numbers as bit planes of 64 words each, how many
-// members of a class lie before each word, the words of 32 changes at a time by halves in two registers, and only then
-// one change after the other. No branch depends on where the changes lie, but for how many there are of a class.
+// ClassedKernels with AVX-512. Stretches of 16,384 elements: class numbers as bit planes of 256 words each, how many
+// members of a class lie before each word, the words of 32 changes at a time by halves in a few registers, and only
+// then one change after the other. No branch depends on where the changes lie, but for how many there are of a class.
+// (Stretches of 4,096, which need no more than two registers, took twice as long: each class is a chain of dependent
+// steps, and there are four times as many.)
 #include "engine/class_marks_avx512.hpp"
 #include "engine/kernels.hpp"
 #include "engine/moved_elements.hpp"
@@ -11,14 +13,30 @@
 namespace wdelta {
 namespace {
 
+constexpr std::uint32_t k_words = 256;
+constexpr std::uint32_t k_stretch = k_word * k_words;
+constexpr std::uint32_t k_words_in_table = 32;
+constexpr std::uint32_t k_moves_at_a_time = 2048;
+
 /// A stretch of elements and the changes found in it, of all classes one behind the other.
 template <class T>
 struct Stretch {
-  ClassMarks marks;
-  MovedElements<T, k_stretch> moved;        // positions: of the first element in the word
-  std::uint16_t ends_at[k_stretch + 32];    // the word of a change in `ends`,
-  std::uint16_t begins_at[k_stretch + 32];  // and in `begins`
-  std::uint16_t rank[k_stretch + 32];       // among the members in its word
+  ClassMarks<k_words> marks;
+  MovedElements<T, k_moves_at_a_time> moved;        // positions: of the first element in the word
+  std::uint16_t ends_at[k_moves_at_a_time + 32];    // the word of a change in `ends`,
+  std::uint16_t begins_at[k_moves_at_a_time + 32];  // and in `begins`
+  std::uint16_t rank[k_moves_at_a_time + 32];       // among the members in its word
+
+  /// Moves the elements found so far. What class they had stays marked.
+  template <Order order>
+  void move(char* elements, const std::uint64_t* flips) {
+    moved.template apply<order>(elements, flips, [this](std::uint32_t i) {
+      const std::uint64_t members = marks.ends[0][ends_at[i]] & marks.begins[0][begins_at[i]];
+      const std::uint64_t bit = _pdep_u64(1ULL << rank[i], members);
+      return moved.position[i] + static_cast<std::uint32_t>(_tzcnt_u64(bit));
+    });
+    moved.count = 0;
+  }
 };
 
 /// How many members of a class lie before each of 32 words, in order; and how many there are in all, in each lane.
@@ -71,47 +89,100 @@ struct Waiting {
   std::uint16_t members;  ///< before the stretch
 };
 
-/// Finds the words of those changes of a class that lie in the stretch, which begins at `first`.
-template <class T>
-void find_words(std::uint32_t k, std::uint32_t first, Waiting<T>& waiting, Stretch<T>& stretch) {
-  const std::uint64_t* const ends = stretch.marks.ends[k & 3];
-  const std::uint64_t* const begins = stretch.marks.begins[k >> 2];
-  const Members low(ends, begins);
-  const Members high(ends + 32, begins + 32);
-  const __m512i low_before = low.before;
-  const __m512i high_before = _mm512_add_epi16(high.before, low.all);
-  const __m512i all = _mm512_add_epi16(low.all, high.all);
+/// How many members of a class lie before each word of a stretch, in registers.
+class WordTable {
+ public:
+  WordTable(const std::uint64_t* ends, const std::uint64_t* begins) : all(_mm512_setzero_si512()) {
+#pragma GCC unroll 8
+    for (std::uint32_t table = 0; table < k_words / k_words_in_table; ++table) {
+      const Members members(ends + table * k_words_in_table, begins + table * k_words_in_table);
+      before_[table] = _mm512_add_epi16(members.before, all);
+      if (table == 4) half_ = all;
+      all = _mm512_add_epi16(all, members.all);
+    }
+    fourths_[0] = fourths_of(before_);
+    fourths_[1] = fourths_of(before_ + 4);
+  }
+  /// The words of 32 changes with these ranks, and their ranks in them: the last word that has no more members before
+  /// it than the rank says. Steps are chosen by arithmetic, which takes half as long as by masks.
+  void find(__m512i ranks, __m512i& words, __m512i& ranks_in_words) const {
+    const auto stepped = [&](__m512i word, short step, __m512i before) {
+      const __m512i too_far = _mm512_srai_epi16(_mm512_sub_epi16(ranks, before), 15);
+      return _mm512_ternarylogic_epi64(word, _mm512_set1_epi16(step), too_far, 0xf4);  // word | (step & ~too_far)
+    };
+    __m512i word = stepped(_mm512_setzero_si512(), 32, half_);
+#pragma GCC unroll 5
+    for (short step = 16; step > 0; step /= 2) {
+      const __m512i further = _mm512_or_si512(word, _mm512_set1_epi16(step));
+      word = stepped(word, step, _mm512_permutex2var_epi16(fourths_[0], further, fourths_[1]));
+    }
+    word = _mm512_slli_epi16(word, 2);
+    const __mmask32 is_odd_pair = _mm512_test_epi16_mask(word, _mm512_set1_epi16(2 * k_words_in_table));
+    const __mmask32 is_high = _mm512_test_epi16_mask(word, _mm512_set1_epi16(4 * k_words_in_table));
+    const auto before = [&](__m512i at) {
+      const auto pair = [&](int table) { return _mm512_permutex2var_epi16(before_[table], at, before_[table + 1]); };
+      return _mm512_mask_mov_epi16(_mm512_mask_mov_epi16(pair(0), is_odd_pair, pair(2)), is_high,
+                                   _mm512_mask_mov_epi16(pair(4), is_odd_pair, pair(6)));
+    };
+    word = stepped(word, 2, before(_mm512_or_si512(word, _mm512_set1_epi16(2))));
+    word = stepped(word, 1, before(_mm512_or_si512(word, _mm512_set1_epi16(1))));
+    words = word;
+    ranks_in_words = _mm512_sub_epi16(ranks, before(word));
+  }
+
+  __m512i all;  // members of the stretch, in each lane
+
+ private:
+  /// Every fourth of 128.
+  static __m512i fourths_of(const __m512i* tables) {
+    alignas(64) static constexpr std::uint16_t k_fourths[32] = {0,  4,  8,  12, 16, 20, 24, 28, 32, 36, 40,
+                                                                44, 48, 52, 56, 60, 0,  4,  8,  12, 16, 20,
+                                                                24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
+    const __m512i fourths = _mm512_load_si512(k_fourths);
+    return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(tables[0], fourths, tables[1]), 0xffff0000,
+                                 _mm512_permutex2var_epi16(tables[2], fourths, tables[3]));
+  }
+
+  __m512i before_[k_words / k_words_in_table];
+  __m512i fourths_[2];
+  __m512i half_;
+};
+
+/// Finds those changes of a class that lie in the stretch, which begins at `first`, and leaves the last few to be
+/// moved.
+template <class T, Order order>
+void find_changes(std::uint32_t k, std::uint32_t first, char* elements, const std::uint64_t* flips, Waiting<T>& waiting,
+                  Stretch<T>& stretch) {
+  const WordTable table(stretch.marks.ends[k & 3], stretch.marks.begins[k >> 2]);
   const __m512i before_stretch = _mm512_set1_epi16(static_cast<short>(waiting.members));
-  waiting.members = static_cast<std::uint16_t>(waiting.members + _mm_extract_epi16(_mm512_castsi512_si128(all), 0));
+  waiting.members =
+      static_cast<std::uint16_t>(waiting.members + _mm_extract_epi16(_mm512_castsi512_si128(table.all), 0));
   for (;;) {
     const __mmask32 there = waiting.changes >= 32 ? ~0U : _bzhi_u32(~0U, waiting.changes);
     const __m512i rank = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, waiting.ranks), before_stretch);
-    const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, all);
+    const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, table.all);
     if (here == 0) return;
-    // The last word that has no more members before it than the rank says.
-    __m512i word = _mm512_maskz_set1_epi16(_mm512_cmpge_epu16_mask(rank, low.all), 32);
-#pragma GCC unroll 5
-    for (short half = 16; half > 0; half /= 2) {
-      const __m512i further = _mm512_or_si512(word, _mm512_set1_epi16(half));
-      const __m512i before = _mm512_permutex2var_epi16(low_before, further, high_before);
-      word = _mm512_mask_mov_epi16(word, _mm512_cmple_epu16_mask(before, rank), further);
-    }
-    const __m512i before = _mm512_permutex2var_epi16(low_before, word, high_before);
+    if (stretch.moved.count > k_moves_at_a_time - 32) stretch.template move<order>(elements, flips);
+    __m512i word;
+    __m512i rank_in_word;
+    table.find(rank, word, rank_in_word);
     const std::uint32_t at = stretch.moved.count;
-    _mm512_storeu_si512(stretch.rank + at, _mm512_sub_epi16(rank, before));
-    _mm512_storeu_si512(stretch.ends_at + at,
-                        _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>((k & 3) * k_words))));
-    _mm512_storeu_si512(stretch.begins_at + at,
-                        _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>((k >> 2) * k_words))));
+    _mm512_storeu_si512(stretch.rank + at, rank_in_word);
+    const auto word_in = [&](std::uint32_t row) {
+      return _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>(row * k_words)));
+    };
+    _mm512_storeu_si512(stretch.ends_at + at, word_in(k & 3));
+    _mm512_storeu_si512(stretch.begins_at + at, word_in(k >> 2));
     _mm512_storeu_si512(stretch.moved.position + at,
                         _mm512_add_epi16(_mm512_slli_epi16(word, 6), _mm512_set1_epi16(static_cast<short>(first))));
     copy_moves(waiting.moves, there, stretch.moved.move + at);
-    const auto found = static_cast<std::uint32_t>(__builtin_popcount(here));
+    // Nothing waits for how many there are where all of them are.
+    const std::uint32_t found = here == ~0U ? 32 : static_cast<std::uint32_t>(__builtin_popcount(here));
     stretch.moved.count = at + found;
     waiting.ranks += found;
     waiting.moves += found;
     waiting.changes -= found;
-    if (found < 32) return;
+    if (here != ~0U) return;
   }
 }
 
@@ -134,21 +205,15 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   for (std::uint32_t first = 0; first < count && class_count > 0; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
     mark_stretch<T, order>(bytes + first * sizeof(T), length, table, stretch.marks);
-    stretch.moved.count = 0;
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < class_count; ++i) {
-      find_words(classes[i], first, waiting[i], stretch);
+      find_changes<T, order>(classes[i], first, bytes, changes->flips, waiting[i], stretch);
       waiting[left] = waiting[i];
       classes[left] = classes[i];
       left += waiting[i].changes != 0 ? 1 : 0;
     }
     class_count = left;
-    stretch.moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) {
-      const std::uint64_t members =
-          stretch.marks.ends[0][stretch.ends_at[i]] & stretch.marks.begins[0][stretch.begins_at[i]];
-      const std::uint64_t bit = _pdep_u64(1ULL << stretch.rank[i], members);
-      return stretch.moved.position[i] + static_cast<std::uint32_t>(_tzcnt_u64(bit));
-    });
+    stretch.template move<order>(bytes, changes->flips);
   }
   return class_count == 0;
 }

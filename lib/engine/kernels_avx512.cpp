@@ -237,13 +237,16 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
+constexpr std::uint32_t k_words = 64;
+constexpr std::uint32_t k_stretch = k_word * k_words;
+
 /// How many members of each class lie before each word of a stretch, for up to `4 * quarters` classes.
 template <std::uint32_t quarters>
 struct Census {
   alignas(64) std::uint16_t before[quarters][k_words][4];
   __m512i members[quarters] = {};  // of four classes, in every lane; before the words that are counted next
 
-  void count(const ClassMarks& marks) {
+  void count(const ClassMarks<k_words>& marks) {
     for (std::uint32_t word = 0; word < k_words; word += 8) {
 #pragma GCC unroll 4
       for (std::uint32_t quarter = 0; quarter < quarters; ++quarter) count_eight(marks, word, quarter);
@@ -252,7 +255,7 @@ struct Census {
 
  private:
   // Four classes side by side, in 16 bits each.
-  void count_eight(const ClassMarks& marks, std::uint32_t word, std::uint32_t quarter) {
+  void count_eight(const ClassMarks<k_words>& marks, std::uint32_t word, std::uint32_t quarter) {
     const __m512i zero = _mm512_setzero_si512();
     const __m512i begins = _mm512_load_si512(marks.begins[quarter] + word);
     __m512i counts = zero;
@@ -275,7 +278,7 @@ template <class T, Order order, std::uint32_t quarters>
 void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable& table, const std::uint16_t* positions,
                      std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes) {
   const char* const from = static_cast<const char*>(elements);
-  ClassMarks marks;
+  ClassMarks<k_words> marks;
   Census<quarters> census;
   std::uint32_t change = 0;
   for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
