@@ -18,12 +18,13 @@ namespace {
 
 GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape)
     : shape_(shape), parameters_(read_group_parameters(parameters, shape)) {
-  slots_.resize(parameters_.classes.size() * 2 * k_scale);
+  // Left unset where a class has no symbols: none is looked up there.
+  decode_tables_ = std::make_unique_for_overwrite<DecodeTable[]>(2 * parameters_.classes.size());
   for (std::size_t k = 0; k < parameters_.classes.size(); ++k) {
     const ClassCoding& coding = parameters_.classes[k];
     if (!coding.is_used()) continue;
-    fill_slots(coding.gap_frequencies(), slots_.data() + 2 * k * k_scale);
-    fill_slots(coding.step_frequencies(), slots_.data() + (2 * k + 1) * k_scale);
+    fill_decode_table(coding.gap_frequencies(), decode_tables_[2 * k]);
+    fill_decode_table(coding.step_frequencies(), decode_tables_[2 * k + 1]);
   }
 }
 
@@ -77,8 +78,8 @@ void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& gro
   if (!bits.is_padded()) refuse("its states end with bits that mean nothing");
   const std::uint8_t* const end = coded.data() + coded.size();
   const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
-      group.slots(), change_classes_.get(), changes, lanes, states.data(), coded.data() + bits.bytes_read(), end,
-      gap_symbols_.get(), step_symbols_.get());
+      group.decode_tables(), change_classes_.get(), changes, lanes, states.data(), coded.data() + bits.bytes_read(),
+      end, gap_symbols_.get(), step_symbols_.get());
   if (rest == nullptr) refuse("its symbols are cut off");
 
   // The states end with the first raw bits, 15 in each.

@@ -10,64 +10,111 @@ namespace {
 
 constexpr std::uint32_t k_lanes = 8;
 
-}  // namespace
-
-namespace {
-
 /// Takes one symbol from a coder, and one word where it needs it. Which do is not to be foretold: no branch depends on
-/// it, and the word is loaded in any case.
-std::uint8_t decode_one(const std::uint32_t* slots, std::uint32_t& state, const std::uint8_t*& words) {
-  const std::uint32_t slot = slots[state & 1023];
-  const std::uint32_t next = _bextr_u32(slot, 8, 11) * (state >> 10) + (slot >> 20);
+/// it, and the word is loaded in any case. Words are counted with the carry of the comparison: one step behind the
+/// other for each symbol, where a chosen pointer takes two.
+std::uint8_t decode_one(const DecodeTable& table, std::uint32_t& state, const std::uint8_t* words,
+                        std::uint64_t& words_taken) {
+  const std::uint32_t slot = state & 1023;
+  const std::uint8_t symbol = table.symbols[slot];
+  std::uint32_t next = table.of[symbol].frequency * (state >> 10) + slot - table.of[symbol].begin;
   std::uint16_t word;
-  __builtin_memcpy(&word, words, sizeof(word));
+  __builtin_memcpy(&word, words + 2 * words_taken, sizeof(word));
   const std::uint32_t refilled = next << 16 | word;
-  const std::uint8_t* const behind = words + sizeof(word);
   asm("cmp $0x8000, %[next]\n\t"
-      "cmovb %[refilled], %[next_out]\n\t"
-      "cmovb %[behind], %[words]"
-      : [next_out] "=&r"(state), [words] "+r"(words)
-      : [next] "0"(next), [refilled] "r"(refilled), [behind] "r"(behind)
+      "cmovb %[refilled], %[next]\n\t"
+      "adc $0, %[words_taken]"
+      : [next] "+&r"(next), [words_taken] "+&r"(words_taken)
+      : [refilled] "r"(refilled)
       : "cc");
-  return static_cast<std::uint8_t>(slot);
+  state = next;
+  return symbol;
+}
+
+/// Eight coders take a symbol each. By hand, for every register is needed: compilers keep half of the states in memory,
+/// which takes nearly twice as long.
+void decode_eight(const DecodeTable& table, std::uint32_t (&state)[k_lanes], const std::uint8_t* words,
+                  std::uint64_t& words_taken, std::uint8_t* symbols) {
+#define WDELTA_DECODE(lane)                          \
+  "mov %[state" #lane                                \
+  "], %k[slot]\n\t"                                  \
+  "and $1023, %k[slot]\n\t"                          \
+  "movzbl (%[table],%[slot]), %k[symbol]\n\t"        \
+  "shr $10, %[state" #lane                           \
+  "]\n\t"                                            \
+  "imul 1024(%[table],%[symbol],8), %[state" #lane   \
+  "]\n\t"                                            \
+  "sub 1028(%[table],%[symbol],8), %k[slot]\n\t"     \
+  "add %k[slot], %[state" #lane                      \
+  "]\n\t"                                            \
+  "movzwl (%[words],%[words_taken],2), %k[slot]\n\t" \
+  "mov %b[symbol], " #lane                           \
+  "(%[symbols])\n\t"                                 \
+  "mov %[state" #lane                                \
+  "], %k[symbol]\n\t"                                \
+  "shl $16, %k[symbol]\n\t"                          \
+  "or %k[slot], %k[symbol]\n\t"                      \
+  "cmp $0x8000, %[state" #lane                       \
+  "]\n\t"                                            \
+  "cmovb %k[symbol], %[state" #lane                  \
+  "]\n\t"                                            \
+  "adc $0, %[words_taken]\n\t"
+  std::uint64_t slot;
+  std::uint64_t symbol;
+  asm(WDELTA_DECODE(0) WDELTA_DECODE(1) WDELTA_DECODE(2) WDELTA_DECODE(3)  //
+      WDELTA_DECODE(4) WDELTA_DECODE(5) WDELTA_DECODE(6) WDELTA_DECODE(7)
+      : [state0] "+&r"(state[0]), [state1] "+&r"(state[1]), [state2] "+&r"(state[2]), [state3] "+&r"(state[3]),
+        [state4] "+&r"(state[4]), [state5] "+&r"(state[5]), [state6] "+&r"(state[6]), [state7] "+&r"(state[7]),
+        [words_taken] "+&r"(words_taken), [slot] "=&r"(slot), [symbol] "=&r"(symbol)
+      : [table] "r"(&table), [words] "r"(words), [symbols] "r"(symbols)
+      : "cc", "memory");
+#undef WDELTA_DECODE
+}
+
+/// The same where they are of different classes.
+[[gnu::noinline]] void decode_eight_mixed(const DecodeTable* tables, const std::uint8_t* classes,
+                                          std::uint32_t (&state)[k_lanes], const std::uint8_t* words,
+                                          std::uint64_t& words_taken, std::uint8_t* symbols) {
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
+    symbols[lane] = decode_one(tables[2 * classes[lane]], state[lane], words, words_taken);
+  }
 }
 
 }  // namespace
 
 // One after the other, not side by side in a vector: gathering eight slots takes longer than loading them.
-const std::uint8_t* decode_symbols_avx2(const std::uint32_t* slots, const std::uint8_t* change_classes,
+const std::uint8_t* decode_symbols_avx2(const DecodeTable* tables, const std::uint8_t* change_classes,
                                         std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
                                         std::uint8_t* steps) {
+  constexpr std::uint64_t k_words_in_round = 2 * k_lanes;  // at most
   std::uint32_t begin = 0;
   if (lanes == k_lanes) {
     std::uint32_t state[k_lanes];
     for (std::uint32_t lane = 0; lane < k_lanes; ++lane) state[lane] = states[lane];
-    // A round takes at most 16 words.
-    for (; begin + k_lanes <= changes && words_end - words >= 32; begin += k_lanes) {
-      // Most rounds are of one class.
-      const std::uint32_t* const first = slots + 2048U * change_classes[begin];
-      if (change_classes[begin] == change_classes[begin + k_lanes - 1]) {
-#pragma GCC unroll 8
-        for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-          gaps[begin + lane] = decode_one(first, state[lane], words);
-        }
-#pragma GCC unroll 8
-        for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-          steps[begin + lane] = decode_one(first + 1024, state[lane], words);
-        }
-        continue;
+    const auto words_there = static_cast<std::uint64_t>(words_end - words) / 2;
+    std::uint64_t words_taken = 0;
+    const auto is_room = [&] { return begin + k_lanes <= changes && words_taken + k_words_in_round <= words_there; };
+    while (is_room()) {
+      const std::uint8_t k = change_classes[begin];
+      for (; is_room() && change_classes[begin + k_lanes - 1] == k; begin += k_lanes) {
+        decode_eight(tables[2 * k], state, words, words_taken, gaps + begin);
+        decode_eight(tables[2 * k + 1], state, words, words_taken, steps + begin);
       }
-      for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-        gaps[begin + lane] = decode_one(slots + 2048U * change_classes[begin + lane], state[lane], words);
-      }
-      for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-        steps[begin + lane] = decode_one(slots + 2048U * change_classes[begin + lane] + 1024, state[lane], words);
-      }
+      if (!is_room()) break;
+      std::uint32_t mixed[k_lanes];
+      for (std::uint32_t lane = 0; lane < k_lanes; ++lane) mixed[lane] = state[lane];
+      std::uint64_t taken = words_taken;
+      decode_eight_mixed(tables, change_classes + begin, mixed, words, taken, gaps + begin);
+      decode_eight_mixed(tables + 1, change_classes + begin, mixed, words, taken, steps + begin);
+      for (std::uint32_t lane = 0; lane < k_lanes; ++lane) state[lane] = mixed[lane];
+      words_taken = taken;
+      begin += k_lanes;
     }
     for (std::uint32_t lane = 0; lane < k_lanes; ++lane) states[lane] = state[lane];
+    words += 2 * words_taken;
   }
-  return decode_symbols_scalar(slots, change_classes + begin, changes - begin, lanes, states, words, words_end,
+  return decode_symbols_scalar(tables, change_classes + begin, changes - begin, lanes, states, words, words_end,
                                gaps + begin, steps + begin);
 }
 

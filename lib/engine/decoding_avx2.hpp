@@ -7,7 +7,7 @@
 
 namespace wdelta {
 
-const std::uint8_t* decode_symbols_avx2(const std::uint32_t* slots, const std::uint8_t* change_classes,
+const std::uint8_t* decode_symbols_avx2(const DecodeTable* tables, const std::uint8_t* change_classes,
                                         std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
                                         std::uint8_t* steps);

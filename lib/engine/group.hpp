@@ -58,12 +58,12 @@ class GroupTables {
   const GroupParameters& parameters() const { return parameters_; }
   const GroupShape& shape() const { return shape_; }
   /// As CodingKernels::decode_symbols() wants them.
-  const Slot* slots() const { return slots_.data(); }
+  const DecodeTable* decode_tables() const { return decode_tables_.get(); }
 
  private:
   GroupShape shape_;
   GroupParameters parameters_;
-  std::vector<Slot> slots_;
+  std::unique_ptr<DecodeTable[]> decode_tables_;
 };
 
 }  // namespace wdelta

@@ -60,6 +60,16 @@ struct ClassedKernels {
   bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes);
 };
 
+/// What a decoder looks up of one alphabet. Small: a chain of deltas has many of them in use at once.
+struct DecodeTable {
+  struct Symbol {
+    std::uint32_t frequency;
+    std::uint32_t begin;  ///< the sum of the frequencies of those before
+  };
+  std::uint8_t symbols[1024];  ///< by the low ten bits of a state
+  Symbol of[128];              ///< by symbol
+};
+
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
 /// 16.
 struct CodingKernels {
@@ -77,9 +87,9 @@ struct CodingKernels {
   std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
                                    std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                    std::uint16_t* words_end);
-  /// The inverse. Class k has the slots of its gaps at slots + 2048 * k and those of its steps 1,024 further on.
-  /// Returns behind the last byte read, or null when there are too few. States are below 2^31.
-  const std::uint8_t* (*decode_symbols)(const std::uint32_t* slots, const std::uint8_t* change_classes,
+  /// The inverse. Class k has its gaps in tables[2 * k] and its steps in tables[2 * k + 1]. Returns behind the last
+  /// byte read, or null when there are too few. States are below 2^31.
+  const std::uint8_t* (*decode_symbols)(const DecodeTable* tables, const std::uint8_t* change_classes,
                                         std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
                                         std::uint8_t* steps);

@@ -123,11 +123,12 @@ void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries) {
   }
 }
 
-void fill_slots(const Frequencies& frequencies, Slot* slots) {
+void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) {
+  std::uint32_t begin = 0;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    for (std::uint32_t at = 0; at < frequencies[i]; ++at) {
-      *slots++ = static_cast<Slot>(i) | static_cast<Slot>(frequencies[i]) << 8 | at << 20;
-    }
+    table.of[i] = {frequencies[i], begin};
+    std::fill_n(table.symbols + begin, frequencies[i], static_cast<std::uint8_t>(i));
+    begin += frequencies[i];
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "engine/bucket.hpp"
+#include "engine/kernels.hpp"
 
 #include <array>
 #include <cstdint>
@@ -47,10 +48,8 @@ std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& 
 using EncodeEntry = std::uint64_t;
 void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries);
 
-/// What the decoder finds in one slot. Bits 0-7 the symbol, 8-18 its frequency, 20-29 how far the slot is from its
-/// first.
-using Slot = std::uint32_t;
-void fill_slots(const Frequencies& frequencies, Slot* slots);
+/// At most 128 symbols.
+void fill_decode_table(const Frequencies& frequencies, DecodeTable& table);
 
 /// log2(value) in 1/65536; 0 for 0.
 std::uint32_t log2_fixed(std::uint64_t value);

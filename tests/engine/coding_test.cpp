@@ -417,7 +417,7 @@ namespace {
 /// Random tables of some classes, and symbols that they have.
 struct Symbols {
   std::vector<EncodeEntry> entries;
-  std::vector<Slot> slots;
+  std::vector<DecodeTable> tables;
   Bytes change_classes;
   Bytes gaps;
   Bytes steps;
@@ -429,7 +429,7 @@ struct Symbols {
 Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint32_t class_count, std::uint64_t rare) {
   Symbols made;
   made.entries.resize(256UL * class_count);
-  made.slots.resize(2048UL * class_count);
+  made.tables.resize(2UL * class_count);
   std::vector<std::array<Frequencies, 2>> tables(class_count);
   for (std::uint32_t k = 0; k < class_count; ++k) {
     for (std::size_t kind = 0; kind < 2; ++kind) {
@@ -438,7 +438,7 @@ Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint
       weights[random() % weights.size()] = rare * 500;
       tables[k][kind] = frequencies_of(weights);
       fill_encode_entries(tables[k][kind], made.entries.data() + 256UL * k + (kind == 0 ? 0 : k_gap_buckets));
-      fill_slots(tables[k][kind], made.slots.data() + 2048UL * k + 1024 * kind);
+      fill_decode_table(tables[k][kind], made.tables[2 * k + kind]);
     }
   }
   for (std::uint32_t i = 0; i < changes; ++i) {
@@ -506,7 +506,7 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
           const auto decode = [&](std::span<const std::uint8_t> words, std::array<std::uint32_t, 8>& states) {
             const auto given = rooms[2].copy(words);
             const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
-                symbols.slots.data(), rooms[5].copy(symbols.change_classes).data(), changes, lanes, states.data(),
+                symbols.tables.data(), rooms[5].copy(symbols.change_classes).data(), changes, lanes, states.data(),
                 given.data(), given.data() + given.size(), rooms[3].last(changes).data(),
                 rooms[4].last(changes).data());
             return rest == nullptr ? -1 : given.data() + given.size() - rest;
@@ -559,7 +559,7 @@ TEST_CASE("symbols from any states and words are symbols, the same from every en
       const auto gaps = rooms[2].last(changes);
       const auto steps = rooms[3].last(changes);
       const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
-          symbols.slots.data(), rooms[1].copy(symbols.change_classes).data(), changes, lanes, states.data(),
+          symbols.tables.data(), rooms[1].copy(symbols.change_classes).data(), changes, lanes, states.data(),
           given.data(), given.data() + given.size(), gaps.data(), steps.data());
       std::string made = "refused";
       if (rest != nullptr) {

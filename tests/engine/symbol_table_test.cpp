@@ -142,14 +142,16 @@ TEST_CASE("entries of the encoder divide every state exactly, for every frequenc
   }
 }
 
-TEST_CASE("slots lead from each remainder to its symbol") {
+TEST_CASE("decode tables lead from each remainder to its symbol") {
   const Frequencies frequencies{0, 1, 1000, 0, 23};
-  std::array<Slot, k_scale> slots{};
-  fill_slots(frequencies, slots.data());
+  DecodeTable table;
+  fill_decode_table(frequencies, table);
   std::uint32_t at = 0;
   for (std::uint32_t symbol = 0; symbol < frequencies.size(); ++symbol) {
     for (std::uint32_t i = 0; i < frequencies[symbol]; ++i, ++at) {
-      if (slots[at] != (symbol | std::uint32_t{frequencies[symbol]} << 8 | i << 20)) FAIL(at);
+      if (table.symbols[at] != symbol || table.of[symbol].frequency != frequencies[symbol] ||
+          table.of[symbol].begin + i != at)
+        FAIL(at);
     }
   }
   CHECK(at == k_scale);
