@@ -84,16 +84,22 @@ struct ClassTable {
 };
 
 /// Which elements of a stretch have a class number that ends with these two bits, and which one that begins with them:
-/// the members of a class are those in both.
-template <std::uint32_t word_count>
+/// the members of a class are those in both. Eight words that lie so far apart are stored one behind the other.
+template <std::uint32_t word_count, std::uint32_t words_apart = 1>
 struct ClassMarks {
+  static constexpr std::uint32_t place_of(std::uint32_t word) {
+    return words_apart == 1 ? word : word % words_apart * 8 + word / words_apart;
+  }
+
   alignas(64) std::uint64_t ends[4][word_count];
   alignas(64) std::uint64_t begins[4][word_count];
 };
 
-/// Eight words of elements into bit planes.
-template <class T, Order order, Span span, std::uint32_t word_count>
-void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_count>& marks, std::uint32_t word) {
+/// Eight words of elements into bit planes, to be stored from `place` on.
+template <class T, Order order, Span span, std::uint32_t word_count, std::uint32_t words_apart>
+void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_count, words_apart>& marks,
+                std::uint32_t place) {
+  constexpr std::size_t k_bytes_apart = words_apart * k_word * sizeof(T);
   // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
   const __m512i units = _mm512_set1_epi64(0x0804020108040201);
   alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
@@ -104,9 +110,9 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_c
   __m512i pairs[4];  // four planes of one word, four of the next
 #pragma GCC unroll 4
   for (std::size_t pair = 0; pair < 4; ++pair) {
-    const char* const from = elements + 2 * pair * k_word * sizeof(T);
+    const char* const from = elements + 2 * pair * k_bytes_apart;
     const __m512i one = table.classes<span>(contexts_of<T, order>(from));
-    const __m512i next = table.classes<span>(contexts_of<T, order>(from + k_word * sizeof(T)));
+    const __m512i next = table.classes<span>(contexts_of<T, order>(from + k_bytes_apart));
     const __m512i planes = _mm512_mask_gf2p8affine_epi64_epi8(_mm512_gf2p8affine_epi64_epi8(units, one, 0),
                                                               0xf0f0f0f0f0f0f0f0, units, next, 0);
     pairs[pair] = _mm512_permutexvar_epi8(by_plane, planes);
@@ -118,10 +124,10 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_c
   const auto store_pairs_of = [&](std::uint64_t(*places)[word_count], __m512i a, __m512i b) {
     const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
     const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
-    _mm512_store_si512(places[0] + word, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
-    _mm512_store_si512(places[1] + word, _mm512_andnot_si512(higher_plane, plane));
-    _mm512_store_si512(places[2] + word, _mm512_andnot_si512(plane, higher_plane));
-    _mm512_store_si512(places[3] + word, _mm512_and_si512(plane, higher_plane));
+    _mm512_store_si512(places[0] + place, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
+    _mm512_store_si512(places[1] + place, _mm512_andnot_si512(higher_plane, plane));
+    _mm512_store_si512(places[2] + place, _mm512_andnot_si512(plane, higher_plane));
+    _mm512_store_si512(places[3] + place, _mm512_and_si512(plane, higher_plane));
   };
   store_pairs_of(marks.ends, plane_0_1(0), plane_0_1(2));
   store_pairs_of(marks.begins, plane_2_3(0), plane_2_3(2));
@@ -150,9 +156,30 @@ void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable
   }
 }
 
+template <class T, Order order, Span span, std::uint32_t word_count, std::uint32_t words_apart>
+void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table,
+                     ClassMarks<word_count, words_apart>& marks) {
+  static_assert(words_apart * k_words_at_a_time == word_count);
+  char padded[word_count * k_word * sizeof(T)];
+  if (count < word_count * k_word) {
+    __builtin_memcpy(padded, elements, count * sizeof(T));
+    __builtin_memset(padded + count * sizeof(T), 0, (word_count * k_word - count) * sizeof(T));
+    elements = padded;
+  }
+  for (std::uint32_t word = 0; word < words_apart; ++word) {
+    mark_words<T, order, span>(elements + word * k_word * sizeof(T), table, marks, k_words_at_a_time * word);
+  }
+  // What is not there is in no class.
+  for (std::uint32_t word = count / k_word; word < word_count; ++word) {
+    const std::uint32_t before = word * k_word;
+    const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before);
+    for (auto& begins : marks.begins) begins[marks.place_of(word)] &= there;
+  }
+}
+
 /// As many elements as there are words for, or fewer; what lies behind them is in no class.
-template <class T, Order order, std::uint32_t word_count>
-void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks<word_count>& marks) {
+template <class T, Order order, class Marks>
+void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, Marks& marks) {
   if (table.span == Span::narrow) return mark_stretch_in<T, order, Span::narrow>(elements, count, table, marks);
   mark_stretch_in<T, order, Span::wide>(elements, count, table, marks);
 }

@@ -15,13 +15,15 @@ namespace {
 
 constexpr std::uint32_t k_words = 256;
 constexpr std::uint32_t k_stretch = k_word * k_words;
-constexpr std::uint32_t k_words_in_table = 32;
+constexpr std::uint32_t k_lanes = 8;  // of a register, and of a stretch
+constexpr std::uint32_t k_words_in_lane = k_words / k_lanes;
 constexpr std::uint32_t k_moves_at_a_time = 2048;
 
 /// A stretch of elements and the changes found in it, of all classes one behind the other.
 template <class T>
 struct Stretch {
-  ClassMarks<k_words> marks;
+  // First the first word of each lane, then the second of each: sums along a lane need no more than additions.
+  ClassMarks<k_words, k_words_in_lane> marks;
   MovedElements<T, k_moves_at_a_time> moved;        // positions: of the first element in the word
   std::uint16_t ends_at[k_moves_at_a_time + 32];    // the word of a change in `ends`,
   std::uint16_t begins_at[k_moves_at_a_time + 32];  // and in `begins`
@@ -37,35 +39,6 @@ struct Stretch {
     });
     moved.count = 0;
   }
-};
-
-/// How many members of a class lie before each of 32 words, in order; and how many there are in all, in each lane.
-struct Members {
-  Members(const std::uint64_t* ends, const std::uint64_t* begins) {
-    const auto count = [&](std::uint32_t word) {
-      return _mm512_popcnt_epi64(_mm512_and_si512(_mm512_load_si512(ends + word), _mm512_load_si512(begins + word)));
-    };
-    // Lane 4j + i: word 8i + j.
-    const __m512i counts =
-        _mm512_or_si512(_mm512_or_si512(count(0), _mm512_slli_epi64(count(8), 16)),
-                        _mm512_or_si512(_mm512_slli_epi64(count(16), 32), _mm512_slli_epi64(count(24), 48)));
-    const __m512i none = _mm512_setzero_si512();
-    __m512i sums = _mm512_add_epi16(counts, _mm512_alignr_epi64(counts, none, 7));
-    sums = _mm512_add_epi16(sums, _mm512_alignr_epi64(sums, none, 6));
-    sums = _mm512_add_epi16(sums, _mm512_alignr_epi64(sums, none, 4));
-    const __m512i of_eight = _mm512_permutexvar_epi64(_mm512_set1_epi64(7), sums);
-    __m512i eights = _mm512_slli_epi64(of_eight, 16);
-    eights = _mm512_add_epi16(eights, _mm512_slli_epi64(eights, 16));
-    eights = _mm512_add_epi16(eights, _mm512_slli_epi64(eights, 32));
-    alignas(64) static constexpr std::uint16_t k_in_order[32] = {0,  4,  8,  12, 16, 20, 24, 28, 1,  5,  9,
-                                                                 13, 17, 21, 25, 29, 2,  6,  10, 14, 18, 22,
-                                                                 26, 30, 3,  7,  11, 15, 19, 23, 27, 31};
-    before = _mm512_permutexvar_epi16(_mm512_load_si512(k_in_order),
-                                      _mm512_add_epi16(_mm512_sub_epi16(sums, counts), eights));
-    all = _mm512_permutexvar_epi16(_mm512_set1_epi16(3), _mm512_add_epi16(eights, of_eight));
-  }
-  __m512i before;
-  __m512i all;
 };
 
 template <class T>
@@ -89,99 +62,145 @@ struct Waiting {
   std::uint16_t members;  ///< before the stretch
 };
 
-/// How many members of a class lie before each word of a stretch, in registers.
+/// Powers of two in every lane, in memory: made anew each time, as GCC would, they are half of the work.
+struct Powers {
+  Powers() {
+    for (int i = 0; i < 8; ++i) _mm512_store_si512(of[i], _mm512_set1_epi16(static_cast<short>(1 << i)));
+    asm volatile("" : : "r"(this) : "memory");
+  }
+  __m512i operator[](int exponent) const { return _mm512_load_si512(of[exponent]); }
+
+  alignas(64) std::uint16_t of[8][32];
+};
+
+/// How many members of a class lie before each word of a stretch.
 class WordTable {
  public:
-  WordTable(const std::uint64_t* ends, const std::uint64_t* begins) : all(_mm512_setzero_si512()) {
-#pragma GCC unroll 8
-    for (std::uint32_t table = 0; table < k_words / k_words_in_table; ++table) {
-      const Members members(ends + table * k_words_in_table, begins + table * k_words_in_table);
-      before_[table] = _mm512_add_epi16(members.before, all);
-      if (table == 4) half_ = all;
-      all = _mm512_add_epi16(all, members.all);
-    }
-    fourths_[0] = fourths_of(before_);
-    fourths_[1] = fourths_of(before_ + 4);
-  }
-  /// The words of 32 changes with these ranks, and their ranks in them: the last word that has no more members before
-  /// it than the rank says. Steps are chosen by arithmetic, which takes half as long as by masks.
-  void find(__m512i ranks, __m512i& words, __m512i& ranks_in_words) const {
-    const auto stepped = [&](__m512i word, short step, __m512i before) {
-      const __m512i too_far = _mm512_srai_epi16(_mm512_sub_epi16(ranks, before), 15);
-      return _mm512_ternarylogic_epi64(word, _mm512_set1_epi16(step), too_far, 0xf4);  // word | (step & ~too_far)
+  void count(const std::uint64_t* ends, const std::uint64_t* begins) {
+    __m512i sums = _mm512_setzero_si512();  // of each lane so far
+    const auto before_next = [&](std::uint32_t word) {
+      const __m512i before = sums;
+      const __m512i members =
+          _mm512_and_si512(_mm512_load_si512(ends + k_lanes * word), _mm512_load_si512(begins + k_lanes * word));
+      sums = _mm512_add_epi64(sums, _mm512_popcnt_epi64(members));
+      return before;
     };
-    __m512i word = stepped(_mm512_setzero_si512(), 32, half_);
+    __m512i before[k_rows];
+#pragma GCC unroll 8
+    for (std::uint32_t row = 0; row < k_rows; ++row) {
+      before[row] = before_next(4 * row);
+      for (std::uint32_t word = 1; word < 4; ++word) {
+        before[row] = _mm512_or_si512(before[row], _mm512_slli_epi64(before_next(4 * row + word), 16 * word));
+      }
+    }
+    // What all lanes before have is added to each.
+    const __m512i none = _mm512_setzero_si512();
+    sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 7));
+    sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 6));
+    sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 4));
+    __m512i lanes = _mm512_alignr_epi64(sums, none, 7);
+    lanes = _mm512_or_si512(lanes, _mm512_slli_epi64(lanes, 16));
+    lanes = _mm512_or_si512(lanes, _mm512_slli_epi64(lanes, 32));
+    for (std::uint32_t row = 0; row < k_rows; ++row) {
+      _mm512_store_si512(before_[row], _mm512_add_epi16(before[row], lanes));
+    }
+    members_ = static_cast<std::uint16_t>(_mm_extract_epi16(_mm512_extracti32x4_epi32(sums, 3), 4));
+  }
+  /// In the stretch.
+  std::uint16_t members() const { return members_; }
+
+  /// Where 32 changes with these ranks lie: the last word that has no more members before it than the rank says. Steps
+  /// are chosen by arithmetic, which takes half as long as by masks.
+  struct Found {
+    __m512i word;      ///< as the stretch counts them
+    __m512i position;  ///< of its first element, in the stretch
+    __m512i rank;      ///< in the word
+  };
+  Found find(const Powers& powers, __m512i ranks) const {
+    const auto stepped = [&](__m512i word, __m512i step, __m512i before) {
+      const __m512i too_far = _mm512_srai_epi16(_mm512_sub_epi16(ranks, before), 15);
+      return _mm512_ternarylogic_epi64(word, step, too_far, 0xf4);  // word | (step & ~too_far)
+    };
+    const auto fourths_of = [&](int table) {
+      alignas(64) static constexpr std::uint16_t k_fourths[32] = {0,  4,  8,  12, 16, 20, 24, 28, 32, 36, 40,
+                                                                  44, 48, 52, 56, 60, 0,  4,  8,  12, 16, 20,
+                                                                  24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
+      const __m512i fourths = _mm512_load_si512(k_fourths);
+      return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(before(table), fourths, before(table + 1)), 0xffff0000,
+                                   _mm512_permutex2var_epi16(before(table + 2), fourths, before(table + 3)));
+    };
+    const __m512i low_fourths = fourths_of(0);
+    const __m512i high_fourths = fourths_of(4);
+    // Of a word bits 0-2 are the lane and 3-5 the row, for every fourth one; then 0-1 the place in the row, 2-4 the
+    // lane and 5-7 the row. The order of words goes by lane, row, place.
+    const __m512i middle = _mm512_set1_epi16(static_cast<short>(before_[0][16]));
+    __m512i word = stepped(_mm512_setzero_si512(), powers[2], middle);
+    constexpr int k_exponents[] = {1, 0, 5, 4, 3};
 #pragma GCC unroll 5
-    for (short step = 16; step > 0; step /= 2) {
-      const __m512i further = _mm512_or_si512(word, _mm512_set1_epi16(step));
-      word = stepped(word, step, _mm512_permutex2var_epi16(fourths_[0], further, fourths_[1]));
+    for (const int exponent : k_exponents) {
+      const __m512i further = _mm512_or_si512(word, powers[exponent]);
+      word = stepped(word, powers[exponent], _mm512_permutex2var_epi16(low_fourths, further, high_fourths));
     }
     word = _mm512_slli_epi16(word, 2);
-    const __mmask32 is_odd_pair = _mm512_test_epi16_mask(word, _mm512_set1_epi16(2 * k_words_in_table));
-    const __mmask32 is_high = _mm512_test_epi16_mask(word, _mm512_set1_epi16(4 * k_words_in_table));
-    const auto before = [&](__m512i at) {
-      const auto pair = [&](int table) { return _mm512_permutex2var_epi16(before_[table], at, before_[table + 1]); };
+    const __mmask32 is_odd_pair = _mm512_test_epi16_mask(word, powers[6]);
+    const __mmask32 is_high = _mm512_test_epi16_mask(word, powers[7]);
+    const auto before_word = [&](__m512i at) {
+      const auto pair = [&](int table) { return _mm512_permutex2var_epi16(before(table), at, before(table + 1)); };
       return _mm512_mask_mov_epi16(_mm512_mask_mov_epi16(pair(0), is_odd_pair, pair(2)), is_high,
                                    _mm512_mask_mov_epi16(pair(4), is_odd_pair, pair(6)));
     };
-    word = stepped(word, 2, before(_mm512_or_si512(word, _mm512_set1_epi16(2))));
-    word = stepped(word, 1, before(_mm512_or_si512(word, _mm512_set1_epi16(1))));
-    words = word;
-    ranks_in_words = _mm512_sub_epi16(ranks, before(word));
+    word = stepped(word, powers[1], before_word(_mm512_or_si512(word, powers[1])));
+    word = stepped(word, powers[0], before_word(_mm512_or_si512(word, powers[0])));
+    const __m512i row = _mm512_and_si512(word, _mm512_set1_epi16(0xe0));
+    const __m512i lane = _mm512_and_si512(_mm512_srli_epi16(word, 2), _mm512_set1_epi16(7));
+    const __m512i place = _mm512_and_si512(word, _mm512_set1_epi16(3));
+    const auto either = [](__m512i a, __m512i b, __m512i c) { return _mm512_ternarylogic_epi64(a, b, c, 0xfe); };
+    return {either(row, lane, _mm512_slli_epi16(place, 3)),
+            either(_mm512_slli_epi16(row, 3), _mm512_slli_epi16(lane, 11), _mm512_slli_epi16(place, 6)),
+            _mm512_sub_epi16(ranks, before_word(word))};
   }
-
-  __m512i all;  // members of the stretch, in each lane
 
  private:
-  /// Every fourth of 128.
-  static __m512i fourths_of(const __m512i* tables) {
-    alignas(64) static constexpr std::uint16_t k_fourths[32] = {0,  4,  8,  12, 16, 20, 24, 28, 32, 36, 40,
-                                                                44, 48, 52, 56, 60, 0,  4,  8,  12, 16, 20,
-                                                                24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
-    const __m512i fourths = _mm512_load_si512(k_fourths);
-    return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(tables[0], fourths, tables[1]), 0xffff0000,
-                                 _mm512_permutex2var_epi16(tables[2], fourths, tables[3]));
-  }
+  static constexpr std::uint32_t k_rows = k_words_in_lane / 4;
 
-  __m512i before_[k_words / k_words_in_table];
-  __m512i fourths_[2];
-  __m512i half_;
+  __m512i before(int row) const { return _mm512_load_si512(before_[row]); }
+
+  /// Four words of each lane in a row.
+  alignas(64) std::uint16_t before_[k_rows][4 * k_lanes];
+  std::uint16_t members_;
 };
 
 /// Finds those changes of a class that lie in the stretch, which begins at `first`, and leaves the last few to be
 /// moved.
 template <class T, Order order>
-void find_changes(std::uint32_t k, std::uint32_t first, char* elements, const std::uint64_t* flips, Waiting<T>& waiting,
-                  Stretch<T>& stretch) {
-  const WordTable table(stretch.marks.ends[k & 3], stretch.marks.begins[k >> 2]);
+void find_changes(std::uint32_t k, std::uint32_t first, char* elements, const std::uint64_t* flips,
+                  const WordTable& table, const Powers& powers, Waiting<T>& waiting, Stretch<T>& stretch) {
   const __m512i before_stretch = _mm512_set1_epi16(static_cast<short>(waiting.members));
-  waiting.members =
-      static_cast<std::uint16_t>(waiting.members + _mm_extract_epi16(_mm512_castsi512_si128(table.all), 0));
+  const __m512i all = _mm512_set1_epi16(static_cast<short>(table.members()));
+  waiting.members = static_cast<std::uint16_t>(waiting.members + table.members());
   for (;;) {
     const __mmask32 there = waiting.changes >= 32 ? ~0U : _bzhi_u32(~0U, waiting.changes);
     const __m512i rank = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, waiting.ranks), before_stretch);
-    const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, table.all);
+    const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, all);
     if (here == 0) return;
     if (stretch.moved.count > k_moves_at_a_time - 32) stretch.template move<order>(elements, flips);
-    __m512i word;
-    __m512i rank_in_word;
-    table.find(rank, word, rank_in_word);
+    const WordTable::Found found = table.find(powers, rank);
     const std::uint32_t at = stretch.moved.count;
-    _mm512_storeu_si512(stretch.rank + at, rank_in_word);
+    _mm512_storeu_si512(stretch.rank + at, found.rank);
     const auto word_in = [&](std::uint32_t row) {
-      return _mm512_or_si512(word, _mm512_set1_epi16(static_cast<short>(row * k_words)));
+      return _mm512_or_si512(found.word, _mm512_set1_epi16(static_cast<short>(row * k_words)));
     };
     _mm512_storeu_si512(stretch.ends_at + at, word_in(k & 3));
     _mm512_storeu_si512(stretch.begins_at + at, word_in(k >> 2));
     _mm512_storeu_si512(stretch.moved.position + at,
-                        _mm512_add_epi16(_mm512_slli_epi16(word, 6), _mm512_set1_epi16(static_cast<short>(first))));
+                        _mm512_add_epi16(found.position, _mm512_set1_epi16(static_cast<short>(first))));
     copy_moves(waiting.moves, there, stretch.moved.move + at);
     // Nothing waits for how many there are where all of them are.
-    const std::uint32_t found = here == ~0U ? 32 : static_cast<std::uint32_t>(__builtin_popcount(here));
-    stretch.moved.count = at + found;
-    waiting.ranks += found;
-    waiting.moves += found;
-    waiting.changes -= found;
+    const std::uint32_t changes = here == ~0U ? 32 : static_cast<std::uint32_t>(__builtin_popcount(here));
+    stretch.moved.count = at + changes;
+    waiting.ranks += changes;
+    waiting.moves += changes;
+    waiting.changes -= changes;
     if (here != ~0U) return;
   }
 }
@@ -200,14 +219,21 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     class_count += changes->class_changes[k] != 0 ? 1 : 0;
     next += changes->class_changes[k];
   }
+  WordTable tables[16];
+  const Powers powers;
   Stretch<T> stretch;
   char* const bytes = static_cast<char*>(elements);
   for (std::uint32_t first = 0; first < count && class_count > 0; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
     mark_stretch<T, order>(bytes + first * sizeof(T), length, table, stretch.marks);
+    // All at first: how many changes of a class a stretch has cannot be foretold, and a wrong guess should not have to
+    // wait for a table.
+    for (std::uint32_t i = 0; i < class_count; ++i) {
+      tables[i].count(stretch.marks.ends[classes[i] & 3], stretch.marks.begins[classes[i] >> 2]);
+    }
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < class_count; ++i) {
-      find_changes<T, order>(classes[i], first, bytes, changes->flips, waiting[i], stretch);
+      find_changes<T, order>(classes[i], first, bytes, changes->flips, tables[i], powers, waiting[i], stretch);
       waiting[left] = waiting[i];
       classes[left] = classes[i];
       left += waiting[i].changes != 0 ? 1 : 0;

@@ -75,9 +75,12 @@ void decode_eight(const DecodeTable& table, std::uint32_t (&state)[k_lanes], con
 [[gnu::noinline]] void decode_eight_mixed(const DecodeTable* tables, const std::uint8_t* classes,
                                           std::uint32_t (&state)[k_lanes], const std::uint8_t* words,
                                           std::uint64_t& words_taken, std::uint8_t* symbols) {
+  std::uint64_t taken = words_taken;
+#pragma GCC unroll 8
   for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-    symbols[lane] = decode_one(tables[2 * classes[lane]], state[lane], words, words_taken);
+    symbols[lane] = decode_one(tables[2 * classes[lane]], state[lane], words, taken);
   }
+  words_taken = taken;
 }
 
 }  // namespace
