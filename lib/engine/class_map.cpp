@@ -91,6 +91,14 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
   });
 }
 
+bool ClassChooser::has_far_steps() const {
+  std::uint64_t raw_bits = 0;
+  for (const ContextCounts& context : contexts_) {
+    for (std::size_t i = 4; i < k_distances; ++i) raw_bits += context.changes[i] * (i - 3);
+  }
+  return 2 * raw_bits >= 3 * change_count_;
+}
+
 // Contexts that hardly occur join their neighbours.
 std::vector<ClassChooser::Run> ClassChooser::runs() const {
   std::vector<Run> runs;

@@ -40,6 +40,9 @@ class ClassChooser {
   void count(std::span<const std::uint8_t> base, ElementType type, std::span<const std::uint16_t> positions,
              const void* steps);
   std::uint64_t change_count() const { return change_count_; }
+  /// Whether distances have one and a half raw bits or more in the mean: so large that which of them come may be worth
+  /// more than how large they are.
+  bool has_far_steps() const;
 
   /// The bounds that make the changes cheapest to code with at most `most_classes`. `coded_elements`: how many elements
   /// will be coded with them, which pay for the tables of each class together.

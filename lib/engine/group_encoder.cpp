@@ -82,6 +82,7 @@ struct GroupEncoder::Scratch {
   std::uint64_t element_count = 0;
   bool is_classed = false;  // else its blocks are only coded alone
   bool with_signs = false;
+  bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
   ClassChooser chooser;
   SignMaskChooser sign_mask_chooser;
   std::optional<ClassBounds> bounds;
@@ -112,6 +113,7 @@ struct GroupEncoder::Scratch {
 void GroupEncoder::Scratch::clear() {
   chooser.clear();
   bounds.reset();
+  has_far_steps = false;
   held.clear();
   blocks.clear();
   gap_symbols.clear();
@@ -126,6 +128,7 @@ void GroupEncoder::Scratch::clear() {
 
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   bounds = chooser.choose(k_classes_by_default, element_count);
+  has_far_steps = type.width_bytes == 1 && chooser.has_far_steps();
   std::size_t base_at = 0;
   std::size_t change_at = 0;
   for (const HeldBlocks::Block& block : held.blocks) {
@@ -333,10 +336,11 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   const std::uint64_t largest = largest_step(scratch.steps.get(), changes, scratch.type.width_bytes);
   block.summary.largest_step = largest / 2 + largest % 2;
   scratch.change_count += changes;
-  // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; and what changes all
-  // over may grow.
+  // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; what changes all over
+  // may grow; and of bits that flip at random only a few steps are made.
   if (choice_ != BlockChoice::classed &&
-      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes || changes > count / 2)) {
+      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes || changes > count / 2 ||
+       scratch.has_far_steps)) {
     code_alone();
   }
 
@@ -348,7 +352,9 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   scratch.held.base.insert(scratch.held.base.end(), base.begin(), base.end());
   scratch.held.positions.insert(scratch.held.positions.end(), positions.begin(), positions.end());
   scratch.held.steps.insert(scratch.held.steps.end(), steps, steps + std::size_t{changes} * scratch.type.width_bytes);
-  if (scratch.chooser.change_count() >= k_telling_changes) scratch.choose_classes(*engine_);
+  if (scratch.chooser.change_count() < k_telling_changes) return;
+  scratch.choose_classes(*engine_);
+  if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same) code_alone();
 }
 
 void GroupEncoder::finish(CodedGroup& group) {

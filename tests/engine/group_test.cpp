@@ -99,6 +99,39 @@ TEST_CASE("blocks without changes lie between others, first and last") {
   }
 }
 
+TEST_CASE("blocks of one group may have as different numbers of changes as there are") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::classed);
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base = weights(random, 12 * k_block_elements, type);
+  for (int round = 0; round < 4; ++round) {
+    Bytes next = base;
+    for (std::size_t block = 0; block < 12; ++block) {
+      // From one change to all, in no order.
+      const std::size_t apart = std::size_t{1} << (round == 0 ? block % 2 * 16 : random() % 17);
+      for (std::size_t i = 0; i < k_block_elements; i += apart) next[block * k_block_elements + i] ^= 1;
+    }
+    check(coders, base, next, type);
+  }
+}
+
+TEST_CASE("bits that flip at random in bytes take no more than positions and steps do alone") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base = random_bytes(random, 4 * k_block_elements);
+  Bytes next = base;
+  for (std::uint8_t& byte : next) {
+    if (random() % 50 == 0) byte ^= static_cast<std::uint8_t>(1U << random() % 8);
+  }
+  GroupCoders sparse(BlockChoice::sparse);
+  check(sparse, base, next, type);
+  GroupCoders automatic(BlockChoice::automatic);
+  check(automatic, base, next, type);
+  CHECK(automatic.size_bytes() <= sparse.size_bytes());
+}
+
 TEST_CASE("steps come back, from one to the lowest and the highest number, across zero, minus zero and NaN") {
   for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
     GroupCoders coders(choice);
