@@ -84,10 +84,13 @@ __m512i encode_eight(const std::uint64_t* of_lanes, __m512i states, std::uint16_
   const __m128i lowest = _mm512_maskz_cvtepi64_epi16(0xff, states);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
   words -= __builtin_popcount(full);
-  states = _mm512_mask_srli_epi64(states, full, states, 16);
-  const __m512i product = _mm512_maskz_mul_epu32(0xff, states, entries);
-  const __m512i quotient = _mm512_maskz_srlv_epi64(0xff, product, _mm512_srli_epi64(entries, 58));
-  return _mm512_add_epi64(_mm512_add_epi64(states, begin), _mm512_maskz_mul_epu32(0xff, quotient, others));
+  // Both ways, as what a state becomes with and without giving a word takes longer to find than which it is.
+  const __m512i shift = _mm512_srli_epi64(entries, 58);
+  const auto with_symbol = [&](__m512i from) {
+    const __m512i quotient = _mm512_maskz_srlv_epi64(0xff, _mm512_maskz_mul_epu32(0xff, from, entries), shift);
+    return _mm512_add_epi64(_mm512_add_epi64(from, begin), _mm512_maskz_mul_epu32(0xff, quotient, others));
+  };
+  return _mm512_mask_mov_epi64(with_symbol(states), full, with_symbol(_mm512_srli_epi64(states, 16)));
 }
 
 }  // namespace
