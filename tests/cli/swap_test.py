@@ -276,6 +276,10 @@ class SwapTest(testing.Case):
         self.push_steps(size="16M")
         print(f"seed {self.seed}", flush=True)
         trees = [testing.describe(step) for step in self.steps]
+        self.swap(0)
+        begin = time.monotonic()
+        self.swap(1)
+        usual = time.monotonic() - begin
         killed = 0
         for i, more in enumerate(({}, self.no_exchange()) * 10):
             self.swap(0)
@@ -283,7 +287,7 @@ class SwapTest(testing.Case):
             child = subprocess.Popen(self.command("pull", "--swap", self.at(1), self.out),
                                      env=self.environment(**more.get("env", {})), stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL)
-            time.sleep(self.random.uniform(0, 0.3))
+            time.sleep(self.random.uniform(0, usual))
             child.kill()
             killed += child.wait() != 0
             if self.out.exists():
