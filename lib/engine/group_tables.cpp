@@ -22,30 +22,68 @@ std::int32_t unzigzag(std::uint32_t value) {
   return static_cast<std::int32_t>(value >> 1) ^ -static_cast<std::int32_t>(value & 1);
 }
 
-/// Foretells how many changes of one class the next block has: as many as the one before. The order of the code follows
-/// how wrong that was lately.
+/// Foretells how many changes of one class the next block has: as many as those before had in the mean. How far off
+/// that may be follows from the number, where changes are strewn, and from how far off it was lately, where they are
+/// not.
 class CountModel {
  public:
-  std::uint32_t order() const {
-    const std::uint32_t mean = lately_ / 4;
-    return mean == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(mean)) - 1;
+  void write(std::uint32_t count, BitWriter& bits) {
+    const std::uint32_t difference = zigzag(static_cast<std::int32_t>(count) - static_cast<std::int32_t>(expected()));
+    if (seen_ == 0) {
+      bits.write_exp_golomb(difference, k_first_order);
+    } else if (difference >> order() < k_most_zeros) {
+      bits.write(0, difference >> order());
+      bits.write(1, 1);
+      bits.write(difference & ((1U << order()) - 1), order());
+    } else {
+      bits.write(0, k_most_zeros);
+      bits.write_exp_golomb(difference - (k_most_zeros << order()), order());
+    }
+    learn(count, difference);
   }
-  std::uint32_t difference_to(std::uint32_t count) const {
-    return zigzag(static_cast<std::int32_t>(count) - static_cast<std::int32_t>(before_));
-  }
-  std::int64_t count_after(std::uint32_t difference) const { return std::int64_t{before_} + unzigzag(difference); }
-  void learn(std::uint32_t count, std::uint32_t difference) {
-    // What the first one is off by says nothing of the others.
-    lately_ =
-        is_first_ ? 4 * (static_cast<std::uint32_t>(std::bit_width(count)) + 1) : lately_ - lately_ / 4 + difference;
-    before_ = count;
-    is_first_ = false;
+
+  /// Not a number of changes where the bits are none.
+  std::int64_t read(BitReader& bits) {
+    const std::uint32_t difference = read_difference(bits);
+    if (difference > 2 * k_block_elements) return -1;
+    const std::int64_t count = std::int64_t{expected()} + unzigzag(difference);
+    if (count >= 0 && count <= k_block_elements) learn(static_cast<std::uint32_t>(count), difference);
+    return count;
   }
 
  private:
-  std::uint32_t before_ = 0;
-  std::uint32_t lately_ = 4 * 64;
-  bool is_first_ = true;
+  static constexpr std::uint32_t k_first_order = 6;
+  static constexpr std::uint32_t k_most_zeros = 8;
+  static constexpr std::uint32_t k_most_seen = 16;
+  static constexpr std::uint32_t k_telling_differences = 3;
+
+  std::uint32_t expected() const { return (mean_ + 8) / 16; }
+  std::uint32_t order() const {
+    const auto log2 = [](std::uint32_t value) {
+      return value == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(value)) - 1;
+    };
+    const std::uint32_t strewn = log2((expected() + expected() / seen_) * 5 / 2) / 2;
+    return seen_ > k_telling_differences ? std::max(strewn, log2(lately_ / 4)) : strewn;
+  }
+  std::uint32_t read_difference(BitReader& bits) const {
+    if (seen_ == 0) return bits.read_exp_golomb(k_first_order);
+    std::uint32_t zeros = 0;
+    while (zeros < k_most_zeros && bits.read(1) == 0) ++zeros;
+    const std::uint32_t begin = zeros << order();
+    if (zeros < k_most_zeros) return begin + bits.read(order());
+    const std::uint32_t beyond = bits.read_exp_golomb(order());
+    return beyond > 2 * k_block_elements ? beyond : begin + beyond;
+  }
+  void learn(std::uint32_t count, std::uint32_t difference) {
+    // What the first one is off by says nothing of the others.
+    if (seen_ > 0) lately_ = seen_ == 1 ? 4 * difference : lately_ - lately_ / 4 + difference;
+    seen_ = std::min(seen_ + 1, k_most_seen);
+    mean_ = (mean_ * (seen_ - 1) + 16 * count) / seen_;
+  }
+
+  std::uint32_t mean_ = 0;    // in 1/16
+  std::uint32_t lately_ = 0;  // four times the mean difference
+  std::uint32_t seen_ = 0;
 };
 
 void write_weights(BitWriter& bits, const std::vector<std::uint8_t>& weights) {
@@ -115,13 +153,11 @@ void read_counts(BitReader& bits, const GroupShape& shape, GroupParameters& grou
     std::uint64_t changes = 0;
     for (std::uint32_t k = 0; k < group.class_count(); ++k) {
       if (!group.classes[k].is_used()) continue;
-      const std::uint32_t difference = bits.read_exp_golomb(models[k].order());
-      const std::int64_t count = models[k].count_after(difference);
-      if (difference > 2 * k_block_elements || count < 0 || count > k_block_elements) {
+      const std::int64_t count = models[k].read(bits);
+      if (count < 0 || count > k_block_elements) {
         refuse("a block has " + std::to_string(count) + " changes of one class");
       }
       counts[k] = static_cast<std::uint32_t>(count);
-      models[k].learn(counts[k], difference);
       changes += counts[k];
     }
     const std::uint64_t elements =
@@ -178,9 +214,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
     if (!is_classed(counts)) continue;
     for (std::uint32_t k = 0; k < class_count(); ++k) {
       if (!classes[k].is_used()) continue;
-      const std::uint32_t difference = models[k].difference_to(counts[k]);
-      bits.write_exp_golomb(difference, models[k].order());
-      models[k].learn(counts[k], difference);
+      models[k].write(counts[k], bits);
     }
   }
   bits.finish();

@@ -23,20 +23,50 @@ def row_length(shape):
     return shape[-1] if len(shape) > 1 and 2 <= shape[-1] <= ROW_LIMIT else 0
 
 
+def _log(value):
+    return max(0, value.bit_length() - 1)
+
+
+def _take_golomb(bits, order):
+    below = bits.zeros(32) + order
+    return (1 << below | bits.take(below)) - (1 << order)
+
+
 class CountCode:
     """How the numbers of changes of one class are told, one classed block after another."""
 
     def __init__(self):
-        self.count, self._t, self._first = 0, 256, True
+        self._m = self._t = self.blocks = 0
+
+    def expected(self):
+        return (self._m + 8) // 16
 
     def order(self):
-        return max(0, (self._t // 4).bit_length() - 1)
+        if not self.blocks:
+            return 6
+        x = self.expected()
+        order = _log((x + x // self.blocks) * 5 // 2) // 2
+        return max(order, _log(self._t // 4)) if self.blocks > 3 else order
 
-    def told(self, difference):
-        """Takes note of the difference to the next count, as the page numbers differences."""
-        self.count += (difference >> 1) ^ -(difference & 1)
-        self._t = 4 * (1 + self.count.bit_length()) if self._first else self._t - self._t // 4 + difference
-        self._first = False
+    def take(self, bits):
+        """The next number, which may be less than 0."""
+        order, zeros = self.order(), 0
+        if not self.blocks:
+            difference = _take_golomb(bits, order)
+        else:
+            while zeros < 8 and not bits.take(1):
+                zeros += 1
+            difference = (zeros << order) + (bits.take(order) if zeros < 8 else _take_golomb(bits, order))
+        count = self.expected() + ((difference >> 1) ^ -(difference & 1))
+        self.told(count, difference)
+        return count
+
+    def told(self, count, difference):
+        """Takes note of the next number and of its difference, as the page numbers differences."""
+        if self.blocks:
+            self._t = 4 * difference if self.blocks == 1 else self._t - self._t // 4 + difference
+        self.blocks = min(16, self.blocks + 1)
+        self._m = (self._m * (self.blocks - 1) + 16 * count) // self.blocks
 
 
 class Group:
@@ -93,12 +123,8 @@ class Group:
     def _block_counts(self, bits, codes, elements, what):
         counts = []
         for one, code in zip(self.classes, codes):
-            if one:
-                order = code.order()
-                below = bits.zeros(32) + order
-                code.told((1 << below | bits.take(below)) - (1 << order))
-                require(0 <= code.count <= elements, f"{what}: {code.count} changes in {elements} elements")
-            counts.append(code.count)
+            counts.append(code.take(bits) if one else 0)
+            require(0 <= counts[-1] <= elements, f"{what}: {counts[-1]} changes in {elements} elements")
         require(1 <= sum(counts) <= elements, f"{what}: {sum(counts)} changes in {elements} elements")
         return counts
 

@@ -126,14 +126,25 @@ def _put_class(bits, told, masks):
     return Symbols(gaps), Symbols(step_weights(distances, masks.sign))
 
 
-def put_count(bits, code, count):
-    signed = count - code.count
-    difference = 2 * signed if signed >= 0 else -2 * signed - 1
-    z = difference + (1 << code.order())
-    bits.put(0, z.bit_length() - 1 - code.order())
+def _put_golomb(bits, number, order):
+    z = number + (1 << order)
+    bits.put(0, z.bit_length() - 1 - order)
     bits.put(1, 1)
     bits.put(z - (1 << (z.bit_length() - 1)), z.bit_length() - 1)
-    code.told(difference)
+
+
+def put_count(bits, code, count):
+    signed, order = count - code.expected(), code.order()
+    difference = 2 * signed if signed >= 0 else -2 * signed - 1
+    if not code.blocks:
+        _put_golomb(bits, difference, order)
+    elif difference >> order < 8:
+        bits.put(1 << (difference >> order), (difference >> order) + 1)
+        bits.put(difference & (1 << order) - 1, order)
+    else:
+        bits.put(0, 8)
+        _put_golomb(bits, difference - (8 << order), order)
+    code.told(count, difference)
 
 
 def classed_block(changes, tables, flaws=NO_FLAWS):
