@@ -147,8 +147,7 @@ class DtypesTest(testing.Case):
                  "../up", "/root", "a/b", "x" * 5000, "\u0000", "__metadata", "format", "-o", "ffn{0}"]
         tensors = [(name, "BF16", [50], self.random.randbytes(100)) for name in names]
         delta = self.check(safetensors.encode(tensors), safetensors.encode(self.moved(tensors)))
-        self.assertEqual(len(safetensors.decode(delta.read_bytes())), len(names) + 1,
-                         "an entry for each, and the index")
+        self.assertEqual(len(safetensors.decode(delta.read_bytes())), 2, "one for all, as they are small, and the index")
         found = json.loads(self.run_ok("diff", delta.parent / "a", delta.parent / "b", "--json"))
         self.assertEqual([tensor["name"] for tensor in found["files"][0]["tensors"]], names)
         self.run_ok("diff", delta.parent / "a", delta.parent / "b")
