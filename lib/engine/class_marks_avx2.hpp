@@ -45,43 +45,53 @@ struct ClassMarks {
   std::uint16_t before[16][k_words];  // members before each word
   std::uint32_t members[16] = {};     // before the words that are counted next
 
+  /// `below` are the highest contexts below each bound, as contexts_of() has them.
   template <class T, Order order>
-  void mark_word(const char* elements, const std::uint8_t* bounds, std::uint32_t bound_count, std::uint32_t word,
+  void mark_word(const char* elements, const __m256i* below, std::uint32_t bound_count, std::uint32_t word,
                  std::uint64_t there) {
     const __m256i low = contexts_of<T, order>(elements);
     const __m256i high = contexts_of<T, order>(elements + 32 * sizeof(T));
-    const auto note = [&](std::uint32_t k, std::uint64_t mask) {
-      masks[k][word] = mask;
-      before[k][word] = static_cast<std::uint16_t>(members[k]);
-      members[k] += static_cast<std::uint32_t>(__builtin_popcountll(mask));
-    };
     std::uint64_t at_least = there;  // those that have this class or a higher one
     for (std::uint32_t k = 0; k < bound_count; ++k) {
-      const __m256i below = _mm256_set1_epi8(static_cast<char>((bounds[k] - 1) ^ 0x80));
-      const auto in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(low, below)));
-      const auto in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(high, below)));
+      const auto in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(low, below[k])));
+      const auto in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi8(high, below[k])));
       const std::uint64_t above = (in_low | static_cast<std::uint64_t>(in_high) << 32) & there;
-      note(k, at_least & ~above);
+      masks[k][word] = at_least & ~above;
       at_least = above;
     }
-    note(bound_count, at_least);
+    masks[bound_count][word] = at_least;
   }
 
+  /// A whole stretch, or what is left; words that are not there are in no class.
   template <class T, Order order>
   void mark_stretch(const char* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count) {
+    __m256i below[15];
+    for (std::uint32_t k = 0; k < bound_count; ++k) {
+      below[k] = _mm256_set1_epi8(static_cast<char>((bounds[k] - 1) ^ 0x80));
+    }
     std::uint32_t word = 0;
     for (; (word + 1) * k_word <= count; ++word) {
-      mark_word<T, order>(elements + word * k_word * sizeof(T), bounds, bound_count, word, ~0ULL);
+      mark_word<T, order>(elements + word * k_word * sizeof(T), below, bound_count, word, ~0ULL);
     }
     if (word == k_words) return;
     const std::uint32_t left = count - word * k_word;
     char last[k_word * sizeof(T)] = {};
     __builtin_memcpy(last, elements + word * k_word * sizeof(T), left * sizeof(T));
-    mark_word<T, order>(last, bounds, bound_count, word, _bzhi_u64(~0ULL, left));
-    // No rank is found in a word that is not there.
+    mark_word<T, order>(last, below, bound_count, word, _bzhi_u64(~0ULL, left));
     for (std::uint32_t k = 0; k <= bound_count; ++k) {
-      for (std::uint32_t beyond = word + 1; beyond < k_words; ++beyond) before[k][beyond] = 0xffff;
+      for (std::uint32_t beyond = word + 1; beyond < k_words; ++beyond) masks[k][beyond] = 0;
     }
+  }
+
+  /// The members of a class, once the stretch is marked. Class by class, not word by word: the sum stays in a register,
+  /// and what is stored lies side by side.
+  void count(std::uint32_t k) {
+    std::uint32_t sum = members[k];
+    for (std::uint32_t word = 0; word < k_words; ++word) {
+      before[k][word] = static_cast<std::uint16_t>(sum);
+      sum += static_cast<std::uint32_t>(__builtin_popcountll(masks[k][word]));
+    }
+    members[k] = sum;
   }
 };
 

@@ -72,8 +72,10 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     classes.mark_stretch<T, order>(bytes + first * sizeof(T), length, changes->bounds, changes->bound_count);
     moved.count = 0;
     for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-      const std::uint16_t* const before = classes.before[k];
       std::uint32_t change = next[k];
+      if (change == end[k]) continue;
+      classes.count(k);
+      const std::uint16_t* const before = classes.before[k];
       for (; change < end[k]; ++change) {
         const std::uint32_t rank = load<std::uint16_t>(changes->ranks, change);
         if (rank >= classes.members[k]) break;

@@ -179,6 +179,7 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
   for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
     marks.mark_stretch<T, order>(from + first * sizeof(T), length, bounds, bound_count);
+    for (std::uint32_t k = 0; k <= bound_count; ++k) marks.count(k);
     for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
       const std::uint32_t position = positions[change];
       const std::uint32_t word = (position - first) / k_word;
