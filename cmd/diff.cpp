@@ -20,7 +20,7 @@ struct DiffOptions {
   bool exit_code = false;
 };
 
-const char* const k_mode_names[] = {"same", "sparse", "dense", "whole", "classed"};
+const char* const k_mode_names[] = {"same", "sparse", "dense", "whole", "classed", "afresh"};
 const char* const k_kind_names[] = {"same", "changed", "added", "removed"};
 
 const char* name_of(BlockMode mode) { return k_mode_names[static_cast<int>(mode)]; }
@@ -75,7 +75,7 @@ void print_tensors(const FileChange& file) {
     table.add({tensor.name, tensor.dtype, shape_text(tensor.shape), count_text(tensor.element_count),
                count_text(tensor.change_count), share_text(tensor.change_count, tensor.element_count),
                count_text(tensor.largest_step), size_text(tensor.encoded_bytes),
-               tensor.afresh ? "whole (no base)" : name_of(tensor.main_mode())});
+               tensor.afresh ? "afresh (no base)" : name_of(tensor.main_mode())});
   }
   fmt::print("{}", table.text());
   for (const std::string& name : file.removed_tensors) fmt::print("removed: {}\n", name);
@@ -140,6 +140,7 @@ BlockChoice choice_named(const std::string& name) {
   if (name == "sparse") return BlockChoice::sparse;
   if (name == "dense") return BlockChoice::dense;
   if (name == "whole") return BlockChoice::whole;
+  if (name == "afresh") return BlockChoice::afresh;
   return BlockChoice::automatic;
 }
 
@@ -192,7 +193,7 @@ void add_diff(CLI::App& app, Context& context) {
   app.add_option("--encoding", options->encoding,
                  "How to write the changes of a block (default: auto, as a rule the smallest)")
       ->type_name("E")
-      ->check(CLI::IsMember({"auto", "classed", "sparse", "dense", "whole"}));
+      ->check(CLI::IsMember({"auto", "classed", "sparse", "dense", "whole", "afresh"}));
   add_stage_option(app, context);
   app.add_flag("--exit-code", options->exit_code, "Exit 10 when there are differences");
   app.callback([options, &context] { context.run = [options, &context] { return run_diff(*options, context); }; });

@@ -93,7 +93,7 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
   };
   while (blocks.size() < block_count) {
     EntryGroup group{blocks.size(), block_count, left.begin, 0};
-    if (encoding == k_group_encoding) {
+    if (encoding != k_block_encoding) {
       group.block_count = cursor.varint();
       if (group.block_count == 0 || group.block_count > block_count - blocks.size()) {
         throw Error(Fault::corrupt, name(),
@@ -116,7 +116,7 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
   if (!by_tensor_.emplace(tensor, entries_.size()).second) {
     throw Error(Fault::corrupt, name(), fmt::format("tensor {:?} has two places", tensor));
   }
-  entries_.push_back({tensor, left.begin - first, std::move(blocks), std::move(groups)});
+  entries_.push_back({tensor, encoding, left.begin - first, std::move(blocks), std::move(groups)});
 }
 
 void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
@@ -136,7 +136,7 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
 
 std::uint8_t DeltaReader::read_encoding(Cursor& cursor, const std::string& entry) const {
   const std::uint8_t encoding = cursor.u8();
-  if (encoding >= k_block_encoding && encoding <= k_bundle_encoding) return encoding;
+  if (encoding >= k_block_encoding && encoding <= k_afresh_encoding) return encoding;
   // Newer than this program, or damaged: only the payload's digest can tell.
   NoProgress unwatched;
   check_payload({1, &unwatched, {}});

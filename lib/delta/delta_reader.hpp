@@ -5,6 +5,7 @@
 #include "base/execution.hpp"
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "delta/container.hpp"
 #include "delta/description.hpp"
 
 #include <cstdint>
@@ -32,10 +33,17 @@ class DeltaEntry {
     std::uint64_t begin;  ///< in the file
     std::uint64_t end;
   };
-  DeltaEntry(std::string tensor, std::uint64_t size_bytes, std::vector<Block> blocks, std::vector<EntryGroup> groups)
-      : tensor_(std::move(tensor)), size_bytes_(size_bytes), blocks_(std::move(blocks)), groups_(std::move(groups)) {}
+  DeltaEntry(std::string tensor, std::uint8_t encoding, std::uint64_t size_bytes, std::vector<Block> blocks,
+             std::vector<EntryGroup> groups)
+      : tensor_(std::move(tensor)),
+        encoding_(encoding),
+        size_bytes_(size_bytes),
+        blocks_(std::move(blocks)),
+        groups_(std::move(groups)) {}
 
   const std::string& tensor() const { return tensor_; }
+  /// Whether its encoding has blocks that are coded afresh.
+  bool has_afresh_blocks() const { return encoding_ == k_afresh_encoding; }
   std::uint64_t block_count() const { return blocks_.size(); }
   /// Blocks ascend; between those of two groups lie the parameters of the second.
   const Block& block(std::uint64_t index) const { return blocks_[index]; }
@@ -47,6 +55,7 @@ class DeltaEntry {
 
  private:
   std::string tensor_;
+  std::uint8_t encoding_;
   std::uint64_t size_bytes_;
   std::vector<Block> blocks_;
   std::vector<EntryGroup> groups_;

@@ -17,7 +17,7 @@ namespace wdelta {
 
 DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), spool_(path_) {}
 
-void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, 0}); }
+void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}}); }
 
 void DeltaWriter::append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
                                std::span<const std::uint8_t> coded) {
@@ -141,7 +141,7 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
       add_entry(bundle.front().name, bundle.front().size_bytes);
     }
     for (const Entry& entry : bundle) {
-      index.push_back(k_group_encoding);
+      index.push_back(entry.encoding);
       append_varint(index, entry.block_count);
       index.insert(index.end(), entry.groups.begin(), entry.groups.end());
     }

@@ -4,6 +4,7 @@
 #include "base/blake3.hpp"
 #include "base/execution.hpp"
 #include "base/file.hpp"
+#include "delta/container.hpp"
 #include "delta/description.hpp"
 
 #include <cstdint>
@@ -30,6 +31,8 @@ class DeltaWriter {
   /// other.
   void append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
                     std::span<const std::uint8_t> coded);
+  /// Some block of it is BlockMode::afresh, which readers have to know of.
+  void mark_afresh() { entries_.back().encoding = k_afresh_encoding; }
   /// The next blocks of it, in which nothing changed.
   void append_unchanged_blocks(std::uint64_t count);
 
@@ -52,6 +55,7 @@ class DeltaWriter {
     std::uint64_t size_bytes = 0;
     std::vector<std::uint8_t> groups;  // as the index has them
     std::uint64_t block_count = 0;
+    std::uint8_t encoding = k_group_encoding;
   };
   static std::size_t bundle_length(std::span<const Entry> entries);
   static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);

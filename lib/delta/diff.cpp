@@ -14,7 +14,7 @@ namespace wdelta {
 
 BlockMode TensorChange::main_mode() const {
   if (change_count == 0 && encoded_bytes == 0) return BlockMode::same;
-  if (afresh) return BlockMode::whole;
+  if (afresh) return BlockMode::afresh;
   const auto first = blocks_by_mode.begin() + 1;
   return static_cast<BlockMode>(1 + (std::max_element(first, blocks_by_mode.end()) - first));
 }
@@ -70,6 +70,8 @@ class EntryWriter {
     sizes_.clear();
     for (const CodedGroup::Block& block : coded.blocks) sizes_.push_back(block.size_bytes);
     writer_->append_group(coded.parameters, sizes_, coded.bytes);
+    const auto is_afresh = [](const CodedGroup::Block& block) { return block.summary.mode == BlockMode::afresh; };
+    if (std::ranges::any_of(coded.blocks, is_afresh)) writer_->mark_afresh();
   }
 
  private:

@@ -288,10 +288,15 @@ void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uin
         if (place.begin == place.end) continue;
         const std::size_t group_index = step.entry->group_of(first_block + i);
         const std::uint64_t in_group = first_block + i - step.entry->groups()[group_index].first_block;
+        const auto coded_block = coded.subspan(place.begin - coded_begin, place.end - place.begin);
         try {
-          worker.decoder.apply(coded.subspan(place.begin - coded_begin, place.end - place.begin), element_type(tensor),
+          const GroupTables* const group = worker.tables(index, step, tensor, group_index);
+          const bool is_in_classes = group != nullptr && is_classed(group->parameters().blocks[in_group]);
+          if (!is_in_classes && mode_of(coded_block) == BlockMode::afresh && !step.entry->has_afresh_blocks())
+            throw Error(Fault::corrupt, "", "it is coded afresh, which its entry's encoding does not have");
+          worker.decoder.apply(coded_block, element_type(tensor),
                                blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)),
-                               worker.tables(index, step, tensor, group_index), in_group);
+                               group, in_group);
         } catch (const Error& error) {
           throw Error(error.fault(), step.delta->name(),
                       fmt::format("tensor {:?}, block {}: {}", tensor.name, first_block + i, error.what()));

@@ -20,15 +20,21 @@ enum class BlockMode : std::uint8_t {
   dense = 2,    ///< the step of every element, in byte planes
   whole = 3,    ///< the new elements as they are
   classed = 4,  ///< positions and steps coded by what the base says of each element; its group's tables say that it is
+  afresh = 5,   ///< the new elements, in planes, each compressed where that pays
 };
-inline constexpr std::size_t k_block_modes = 5;
+inline constexpr std::size_t k_block_modes = 6;
+/// Of a coded block that is not empty, and not classed.
+inline BlockMode mode_of(std::span<const std::uint8_t> coded) { return static_cast<BlockMode>(coded.front() & 0x0f); }
+/// Whether every element is all zero bits, as those are that a tensor without a source starts from.
+bool is_all_zeros(std::span<const std::uint8_t> elements);
 
 /// automatic: whichever is smallest. unknown_bytes: that, or the elements as they are behind zstd's search for repeats,
 /// which finds some in text and tables but never in weights.
-enum class BlockChoice { automatic, sparse, dense, whole, classed, unknown_bytes };
+enum class BlockChoice { automatic, sparse, dense, whole, classed, afresh, unknown_bytes };
 
 class GroupTables;
 class ClassedDecoder;
+class AfreshDecoder;
 
 struct BlockSummary {
   BlockMode mode = BlockMode::same;
@@ -78,6 +84,7 @@ class BlockDecoder {
   const Engine* engine_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ClassedDecoder> classed_;  // made when first needed
+  std::unique_ptr<AfreshDecoder> afresh_;    // the same
 };
 
 }  // namespace wdelta

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
+#include "engine/afresh_block.hpp"
 #include "engine/block.hpp"
 #include "engine/classed_decoder.hpp"
 #include "engine/frame.hpp"
@@ -12,7 +13,6 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint8_t k_mode_bits = 0x0f;
 constexpr std::uint8_t k_stored = 0x10;
 constexpr std::uint8_t k_reserved_bits = 0xe0;
 
@@ -121,7 +121,7 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
   const Packing packing = (first & k_stored) != 0 ? Packing::stored : Packing::frame;
   const Bytes rest = coded.subspan(1);
   const BlockKernels& kernels = engine_->block(type);
-  const auto mode = static_cast<BlockMode>(first & k_mode_bits);
+  const BlockMode mode = mode_of(coded);
   switch (mode) {
     case BlockMode::sparse:
       return scratch_->apply_sparse(kernels, rest, packing, type, elements);
@@ -129,8 +129,12 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
       return scratch_->apply_dense(kernels, rest, packing, type, elements);
     case BlockMode::whole:
       return scratch_->apply_whole(rest, packing, elements);
+    case BlockMode::afresh:
+      if (packing == Packing::stored) refuse("it sets bits that are kept for later versions");
+      if (!afresh_) afresh_ = std::make_unique<AfreshDecoder>();
+      return afresh_->apply(kernels, rest, type, elements);
     default:
-      refuse("its mode " + std::to_string(first & k_mode_bits) + " is unknown");
+      refuse("its mode " + std::to_string(static_cast<unsigned>(mode)) + " is unknown");
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
+#include "engine/afresh_block.hpp"
 #include "engine/block.hpp"
 #include "engine/frame.hpp"
 #include "engine/sparse.hpp"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -20,6 +22,8 @@ constexpr std::size_t k_most_stream_bytes = sparse_most_bytes(k_block_elements, 
 constexpr std::size_t k_least_frame_content = 32;
 // From this many changes on, gaps and steps are worth a Huffman table each.
 constexpr std::uint32_t k_tables_apart = 512;
+// Below this many elements all ways are tried: frames and tables weigh more there than what they are of.
+constexpr std::uint32_t k_many_elements = 4096;
 
 std::uint32_t checked_count(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next, ElementType type) {
   if (base.size() != next.size() || next.size() % type.width_bytes != 0 ||
@@ -32,6 +36,12 @@ std::uint32_t checked_count(std::span<const std::uint8_t> base, std::span<const 
 }
 
 }  // namespace
+
+bool is_all_zeros(std::span<const std::uint8_t> elements) {
+  // Each byte is compared with the one before it.
+  return elements.empty() ||
+         (elements[0] == 0 && std::memcmp(elements.data(), elements.data() + 1, elements.size() - 1) == 0);
+}
 
 struct BlockEncoder::Scratch {
   // Left unset: pages that a small element type never reaches are never touched.
@@ -47,6 +57,7 @@ struct BlockEncoder::Scratch {
   FrameWriter symbols{FrameContent::symbols};
   FrameWriter runs{FrameContent::runs};
   std::optional<FrameWriter> bytes;  // made when first asked for
+  std::optional<AfreshEncoder> afresh;
 
   /// Appends a block: its mode, `prefix`, and the first `size_bytes` of streams as a frame where that is smaller.
   void append(BlockMode mode, std::span<const std::uint8_t> prefix, std::size_t size_bytes, FrameWriter& writer,
@@ -97,6 +108,13 @@ struct BlockEncoder::Scratch {
     append(BlockMode::whole, {}, next.size(), *bytes, {}, coded);
   }
 
+  void append_afresh(const BlockKernels& kernels, std::span<const std::uint8_t> next, ElementType type,
+                     std::vector<std::uint8_t>& coded) {
+    if (!afresh) afresh.emplace();
+    coded.push_back(static_cast<std::uint8_t>(BlockMode::afresh));
+    afresh->append(kernels, next, type, coded);
+  }
+
   static void append_whole(std::span<const std::uint8_t> next, std::vector<std::uint8_t>& coded) {
     coded.push_back(static_cast<std::uint8_t>(BlockMode::whole) | k_stored);
     coded.insert(coded.end(), next.begin(), next.end());
@@ -139,6 +157,10 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
       Scratch::append_whole(next, coded);
       summary.mode = BlockMode::whole;
       return summary;
+    case BlockChoice::afresh:
+      scratch_->append_afresh(kernels, next, type, coded);
+      summary.mode = BlockMode::afresh;
+      return summary;
     case BlockChoice::automatic:
     case BlockChoice::classed:
     case BlockChoice::unknown_bytes:
@@ -169,9 +191,18 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
     large_steps = size_bytes > sparse_least_bytes(summary.changes) + summary.changes;
     keep_if_smaller(BlockMode::sparse);
   }
-  if (summary.changes > count / 3 || (large_steps && summary.changes > count / 8)) {
+  // From zeros on, steps say what afresh says. Of bytes both make the same, and dense is what older readers know.
+  const bool is_from_zeros = summary.changes > count / 2 && is_all_zeros(base);
+  const bool is_afresh = is_from_zeros && type.width_bytes > 1;
+  if ((!is_afresh || count < k_many_elements) &&
+      (summary.changes > count / 3 || (large_steps && summary.changes > count / 8))) {
     scratch_->append_dense(kernels, base, next, type, coded);
     keep_if_smaller(BlockMode::dense);
+  }
+  // Where steps are small nothing else comes near them.
+  if (is_afresh || (!is_from_zeros && summary.changes > count / 2 && smallest > next.size() / 8 * 5)) {
+    scratch_->append_afresh(kernels, next, type, coded);
+    keep_if_smaller(BlockMode::afresh);
   }
   if (choice_ == BlockChoice::unknown_bytes) {
     scratch_->append_searched(next, coded);

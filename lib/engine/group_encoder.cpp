@@ -28,6 +28,7 @@ struct GatheredBlock {
   ClassCounts counts{};
   BlockSummary summary;
   // The block as it is coded alone, where that may be smaller.
+  bool is_only_alone = false;
   BlockMode alone_mode = BlockMode::same;
   std::size_t alone_begin = 0;
   std::size_t alone_end = 0;
@@ -328,6 +329,12 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
     return;
   }
   const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
+  if (choice_ != BlockChoice::classed && is_all_zeros(base)) {
+    // A tensor that starts afresh: what it starts from says nothing of its elements, but for those that are zeros too.
+    block.summary = code_alone();
+    block.is_only_alone = block.summary.changes > count / 2;
+    if (block.is_only_alone || block.summary.changes == 0) return;
+  }
   const std::uint32_t changes =
       engine_->block(scratch.type)
           .find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
@@ -338,7 +345,7 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   scratch.change_count += changes;
   // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; what changes all over
   // may grow; and of bits that flip at random only a few steps are made.
-  if (choice_ != BlockChoice::classed &&
+  if (choice_ != BlockChoice::classed && block.alone_mode == BlockMode::same &&
       (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes || changes > count / 2 ||
        scratch.has_far_steps)) {
     code_alone();
@@ -380,6 +387,11 @@ void GroupEncoder::finish(CodedGroup& group) {
   bool any_classed = false;
   for (GatheredBlock& block : scratch.blocks) {
     const std::size_t before = group.bytes.size();
+    if (block.is_only_alone) {
+      append_alone(block);
+      parameters.blocks.push_back({});
+      continue;
+    }
     if (block.summary.changes != 0) scratch.append_block(*engine_, block, group.bytes);
     const std::size_t size_bytes = group.bytes.size() - before;
     if (block.alone_mode != BlockMode::same && scratch.change_count > k_few_changes &&

@@ -136,7 +136,7 @@ class DiffApplyTest(testing.Case):
         old = self.write_weights("old.safetensors", tensors := self.some_weights(elements=70000))
         new = self.write_weights("new.safetensors", self.moved(tensors))
         sizes = {}
-        for encoding in ("auto", "classed", "sparse", "dense", "whole"):
+        for encoding in ("auto", "classed", "sparse", "dense", "whole", "afresh"):
             delta = self.diff(old, new, self.scratch / encoding, "--encoding", encoding)
             self.run_ok("apply", old, delta, "-o", self.scratch / "out")
             self.assert_same_file(self.scratch / "out", new)

@@ -55,7 +55,7 @@ class EnginesTest(testing.Case):
     def test_same_deltas_with_each_encoding(self):
         a, b = self.checkpoints()
         old, new = a / "mixed.safetensors", b / "mixed.safetensors"
-        for encoding in ("classed", "sparse", "dense", "whole"):
+        for encoding in ("classed", "sparse", "dense", "whole", "afresh"):
             deltas = set()
             for engine in self.engines():
                 delta = self.scratch / f"{encoding}-{engine}"

@@ -17,12 +17,13 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+from afresh import AFRESH
 from agree_classed import Classed
 from agree_directories import Directories
 from agree_repository import Repositories
 from agreement import SEED, Agreement
 from blake3 import blake3
-from broken import broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless
+from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal
@@ -33,7 +34,7 @@ from wdelta_decode import decode
 # Not found, corrupt, base mismatch, unsupported.
 REFUSALS = (4, 5, 6, 9)
 GOLDEN = Path(__file__).parents[2] / "testdata" / "golden"
-MODES = {"sparse": SPARSE, "dense": DENSE, "whole": WHOLE}
+MODES = {"sparse": SPARSE, "dense": DENSE, "whole": WHOLE, "afresh": AFRESH}
 
 
 class HandMade(Agreement):
@@ -146,7 +147,8 @@ class HandMade(Agreement):
             self.applied_by_the_binary(base or b"", delta, result)
         pair = [write_safetensors([("a", "BF16", [9], bytes(18)), ("b", "I8", shape, bytes(range(8)))], metadata)
                 for shape, metadata in (([8], None), ([2, 4], {"step": "2"}))]
-        for what, _, base, delta in broken_blocks() + broken_bundles() + broken_metadata(*pair) + broken_opaque():
+        broken = broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(*pair) + broken_opaque()
+        for what, _, base, delta in broken:
             (self.root / "m.safetensors").write_bytes(base or b"")
             (self.root / "delta").write_bytes(delta)
             (self.root / "out").unlink(missing_ok=True)
@@ -162,7 +164,7 @@ class HandMade(Agreement):
                                     ("b", "F32", [8], bytes(range(32)))], {"step": "2"})
         deltas = [make_delta([("m.safetensors", base)], result, framed=framed, mode=mode, opaque=opaque)
                   for framed, mode, opaque in ((False, SPARSE, None), (True, SPARSE, None), (False, DENSE, None),
-                                               (False, SPARSE, "BF16"))]
+                                               (False, SPARSE, "BF16"), (False, AFRESH, None), (True, AFRESH, None))]
         (self.root / "m.safetensors").write_bytes(base)
         altered_path, out = self.root / "delta", self.root / "out"
         for _ in range(int(os.environ.get("WDELTA_ALTERATIONS", "400"))):
@@ -193,7 +195,7 @@ class FromTheBinary(Agreement):
     def test_pairs_of_all_dtypes(self):
         for density in (0.0, 0.03, 0.4, 1.0):
             base, result = checkpoint_pair(self.rng, density, ("BF16", "U8") if density == 0.03 else ())
-            for encoding in (None, "classed", "sparse", "dense", "whole"):
+            for encoding in (None, "classed", "sparse", "dense", "whole", "afresh"):
                 with self.subTest(density=density, encoding=encoding):
                     self.decoded_from_the_binary(base, result, *(["--encoding", encoding] if encoding else []))
 

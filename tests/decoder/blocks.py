@@ -30,10 +30,11 @@ def read_varint(content, at, what):
 
 
 class Block:
-    """One coded block: first read, then given its streams (decompressed or not), then applied."""
+    """One coded block: first read, then given its streams (decompressed or not), then applied. What is compressed of
+    it are its parts; here there is one."""
 
     def __init__(self, coded, count, width, what):
-        self.count, self.width, self.what = count, width, what
+        self.count, self.width, self.what, self.parts = count, width, what, [self]
         require(coded[0] & 0xE0 == 0, f"{what}: unknown bits in the first byte of a block")
         self.mode, stored = coded[0] & 15, coded[0] >> 4 & 1
         require(self.mode in (SPARSE, DENSE, WHOLE), f"{what}: unknown mode {self.mode}")
@@ -52,7 +53,7 @@ class Block:
     def applied(self, base, floating):
         """The elements of the result in bytes and how many of them changed; base is the bytes of the base's."""
         if self.mode == WHOLE:
-            return self.streams, _differing(base, self.streams, self.width)
+            return self.streams, differing(base, self.streams, self.width)
         old = array(TYPECODE[self.width])
         old.frombytes(base)
         new = self._dense(old, floating) if self.mode == DENSE else self._sparse(old, floating)
@@ -96,7 +97,7 @@ def _extended(small, large, less, from_large):
     return (byte + less if byte != 255 else next(rest) + from_large for byte in small)
 
 
-def _differing(base, result, width):
+def differing(base, result, width):
     if bytes(base) == bytes(result):
         return 0
     old, new = array(TYPECODE[width]), array(TYPECODE[width])

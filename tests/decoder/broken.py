@@ -57,7 +57,7 @@ def broken_bundles():
         ("a bundle of no tensors", "no tensors", {"names": (), "parts": b"", "blocks": b""}),
         ("no tensors, and blocks", "no tensors", {"names": (), "parts": b""}),
         ("a bundle in a bundle", "bundle in a bundle", {"parts": b"\3\1\3\1\1\3"}),
-        ("another encoding in a bundle", "encoding", {"parts": b"\4\1\3\1\1\3"}),
+        ("another encoding in a bundle", "encoding", {"parts": b"\5\1\3\1\1\3"}),
         ("encoding 0 in a bundle", "encoding", {"parts": b"\1\1\3\0\1\3"}),
         ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\3\1\1\3\1\1\0"}),
         ("a tensor that has an entry, too", "two places", {"own": ("a", b"", b"\1\1\0")}),
@@ -89,6 +89,11 @@ def harmless():
                   b"\2" + raw_frame(bytes(20))):
         base, delta = _still(coded)
         made.append((base, delta, base))
+    plane, frame = b"\0" + bytes(10), raw_frame(bytes(10))
+    for coded in (b"\5\0" + plane * 2, b"\5\5" + plane + b"\0" + bytes(4), b"\5\0" + plane + varint(len(frame)) + frame,
+                  b"\x13" + bytes(20)):
+        base, delta = _afresh(coded)
+        made.append((base, delta, base))
     base, result = one("I16", bytes(20)), one("I16", bytes(range(20)))
     made.append((base, make_delta([(NAME, base)], result, extra={"note": "unknown keys are ignored"}), result))
     made.append((base, make_delta([(NAME, base)], result, sources={"w": [0, "w"]}), result))
@@ -101,6 +106,43 @@ def harmless():
     made.append(_bundled((b"b",), b"\1\1\3", b"\x13\3\4", own=("a", b"\x13\1\2", b"\1\1\3")))
     for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
         made.append((None, make_delta([], content, opaque=dtype), content))
+    return made
+
+
+def _afresh(coded, dtype="BF16", encoding=b"\4"):
+    """The same of a block that may be coded afresh."""
+    return _still(coded, dtype=dtype, index=encoding + b"\1\1\0" + varint(len(coded)))
+
+
+def broken_afresh():
+    """Like broken_blocks."""
+    plane = b"\0" + bytes(10)
+    framed = varint(len(raw_frame(bytes(10)))) + raw_frame(bytes(10))
+    rows = (
+        ("bit 4 of the mode", "unknown bits", b"\x15\0" + plane * 2),
+        ("bit 7 of the mode", "unknown bits", b"\x85\0" + plane * 2),
+        ("nothing behind the mode", "cut", b"\5"),
+        ("no planes", "cut", b"\5\0"),
+        ("six first bits", "first bits", b"\5\6" + plane + b"\0" + bytes(3)),
+        ("seven first bits", "first bits", b"\5\7" + plane + b"\0" + bytes(2)),
+        ("a first bit where there is none", "first bits", b"\5\x08" + plane * 2),
+        ("a first bit too many", "first bits", b"\5\x11" + plane + b"\0" + bytes(9)),
+        ("a cut plane", "cut", b"\5\0" + plane + plane[:-1]),
+        ("a cut frame", "cut", b"\5\0" + plane + framed[:-1]),
+        ("one plane", "cut", b"\5\0" + plane),
+        ("bytes behind the planes", "behind the planes", b"\5\0" + plane * 3),
+        ("bits behind a plane", "left over", b"\5\5" + plane + b"\0\0\0\0\x40"),
+        ("a frame of more numbers", "11 numbers", b"\5\0" + plane + varint(13) + raw_frame(bytes(11))),
+        ("a frame of fewer numbers", "9 numbers", b"\5\0" + plane + varint(21) + raw_frame(b"\0\1" + bytes(7))),
+        ("no frame", "no zstd frame", b"\5\0" + plane + b"\x0a" + bytes(10)),
+        ("a number that is too large", "too large",
+         b"\5\5" + plane + varint(22) + raw_frame(b"\x08" + bytes(9))),
+        ("a long varint", "longer than needed", b"\5\0" + plane + b"\x80\0" + bytes(10)),
+    )
+    made = [(what, reason, *_afresh(coded)) for what, reason, coded in rows]
+    made.append(("a first bit of a byte", "first bits", *_afresh(b"\5\1" + plane, "U8")))
+    made.append(("afresh in groups without such", "mode 5", *_afresh(b"\5\0" + plane * 2, encoding=b"\2")))
+    made.append(("afresh among plain blocks", "mode 5", *_still(b"\5\0" + plane * 2)))
     return made
 
 
@@ -133,7 +175,7 @@ def broken_blocks():
     made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
     still = b"\x13" + bytes(20)
     for what, reason, index in (
-            ("another encoding", "encoding", b"\4\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
+            ("another encoding", "encoding", b"\5\1\x15"), ("no blocks", "0 blocks", b"\1\0"),
             ("two blocks", "2 blocks", b"\1\2\x15\0"), ("a block too long", "longer", b"\1\1\x16"),
             ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),
             ("an empty index", "cut", b""), ("bytes behind the index", "behind the index", b"\1\1\x15\0")):

@@ -34,7 +34,7 @@ def places_of_classes(elements, group, width, floating):
 class ClassedBlock:
     """One coded block whose mode is classed; of the same use as a Block."""
 
-    frame_size = None
+    parts = ()
 
     def __init__(self, coded, group, place, what):
         """place: that of the block in its group."""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+from afresh import AFRESH
 from blake3 import blake3, keyed_blake3, plain_blake3
-from broken import broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
+from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_groups import broken_groups, right
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
@@ -28,7 +29,7 @@ from wdelta_decode import decode
 
 SEED = int(os.environ.get("WDELTA_SEED", "20260301"))
 VECTORS = Path(__file__).parents[2] / "testdata" / "blake3" / "test_vectors.json"
-MODES = (SPARSE, DENSE, WHOLE)
+MODES = (SPARSE, DENSE, WHOLE, AFRESH)
 
 
 def small_pair(rng):
@@ -125,13 +126,13 @@ class RoundTrips(unittest.TestCase):
                 self.check(one("U8", bytes(old)), one("U8", bytes(new)))
 
     def test_blocks_of_all_modes_in_one_tensor(self):
-        old = self.rng.randbytes(2 * (4 * BLOCK_ELEMENTS + 77))
+        old = self.rng.randbytes(2 * (5 * BLOCK_ELEMENTS + 77))
         new = bytearray(old)
         for at in range(2, len(new), 4001):
             new[at] ^= 3
         new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
         self.check(one("BF16", old), one("BF16", bytes(new)), framed=True,
-                   mode_of=lambda name, block: MODES[block % 3])
+                   mode_of=lambda name, block: MODES[block % 4])
 
     def test_classed_blocks_of_every_sort(self):
         for dtype in DTYPES:
@@ -292,8 +293,8 @@ class Refusals(unittest.TestCase):
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
         for base, delta, made in right():
             self.assertEqual(Delta(delta).apply([base]).content, made)
-        broken = (broken_blocks() + broken_bundles() + broken_metadata(self.base, self.result) + broken_opaque() +
-                  broken_groups())
+        broken = (broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(self.base, self.result) +
+                  broken_opaque() + broken_groups())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

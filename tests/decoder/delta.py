@@ -16,7 +16,7 @@ from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
 NAMES_LIMIT = 100_000_000
-PLAIN, GROUPED, BUNDLE = 1, 2, 3  # encodings
+PLAIN, GROUPED, BUNDLE, WITH_AFRESH = 1, 2, 3, 4  # encodings
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -180,16 +180,17 @@ class Delta:
             require(source is not None or tensor.name in blocks or tensor.begin == tensor.end,
                     f"{self.what}: {tensor.name}: neither source nor entry")
             plans.append(Plan(tensor, source, blocks.get(tensor.name)))
-        framed = [block for plan in plans for block in plan.blocks or [] if block and block.frame_size is not None]
-        contents = zstd.decompress([block.streams for block in framed], [block.frame_size for block in framed])
-        for block, content in zip(framed, contents):
-            block.streams = content
+        framed = [part for plan in plans for block in plan.blocks or [] if block
+                  for part in block.parts if part.frame_size is not None]
+        contents = zstd.decompress([part.streams for part in framed], [part.frame_size for part in framed])
+        for part, content in zip(framed, contents):
+            part.streams = content
         return plans
 
     def _encoding(self, name, at):
         require(at < len(self.index), f"{self.what}: {name}: the index is cut")
         encoding = self.index[at]
-        require(encoding in (PLAIN, GROUPED, BUNDLE), f"{self.what}: {name}: unknown encoding {encoding}")
+        require(encoding in (PLAIN, GROUPED, BUNDLE, WITH_AFRESH), f"{self.what}: {name}: unknown encoding {encoding}")
         return encoding, at + 1
 
     def _bundled(self, name, at):
@@ -232,7 +233,7 @@ class Delta:
 
         while len(blocks) < number:
             first, size, parameter_length = len(blocks), number, 0
-            if encoding == GROUPED:
+            if encoding != PLAIN:
                 size, at = read_varint(self.index, at, what)
                 require(1 <= size <= number - first, f"{what}: a group of {size} blocks")
                 parameter_length, at = read_varint(self.index, at, what)
@@ -243,7 +244,7 @@ class Delta:
             parameters = taken(parameter_length)
             coded = [taken(length) for length in lengths]
             shape = Shape(width, row_length(tensor.shape), first, counts[first:first + size])
-            blocks += read_group(parameters, coded, shape, what)
+            blocks += read_group(parameters, coded, shape, what, encoding == WITH_AFRESH)
         return blocks, begin, at
 
     def _made(self, beginning, plans):

@@ -3,9 +3,11 @@
 
 import json
 
+from afresh import AFRESH
 from blake3 import blake3
 from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
 from group import row_length
+from make_afresh import make_afresh
 from make_group import CLASSED, make_group
 from opaque import opaque_header, resized
 
@@ -45,9 +47,12 @@ def steps_between(base, result, width, floating):
 
 
 def encode_block(mode, base, result, width, floating, framed=False):
-    """One coded block from bytes; empty where nothing changed, unless mode is dense or whole."""
+    """One coded block from bytes; empty where nothing changed, if mode is sparse."""
     elements = [[int.from_bytes(side[i:i + width], "little") for i in range(0, len(side), width)]
                 for side in (base, result)]
+    if mode == AFRESH:
+        steps = steps_between([0] * len(elements[1]), elements[1], width, floating)
+        return make_afresh(steps, width, raw_frame if framed else None)
     steps = steps_between(*elements, width, floating)
     front = b""
     if mode == WHOLE:
@@ -150,7 +155,12 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
             part, entry = _grouped(blocks, row_length(shape), width, floating, grouping)
         else:
             lengths = b"".join(varint(len(coded)) for _, _, coded in blocks)
-            part, entry = b"\1" + varint(len(blocks)) + lengths, b"".join(coded for _, _, coded in blocks)
+            entry = b"".join(coded for _, _, coded in blocks)
+            if _has_afresh(coded for _, _, coded in blocks):
+                # One group without parameters.
+                part = b"\4" + varint(len(blocks)) * 2 + b"\0" + lengths
+            else:
+                part = b"\1" + varint(len(blocks)) + lengths
         entries.append((name, entry))
         index += part
     metadata = {"format": "wdelta-delta", "version": "1",
@@ -169,9 +179,14 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
     return container(entries, {**metadata, **(extra or {})})
 
 
+def _has_afresh(blocks):
+    return any(coded and coded[0] & 15 == AFRESH for coded in blocks)
+
+
 def _grouped(blocks, row, width, floating, grouping):
     """The part of the index and the entry of a tensor whose blocks lie in groups."""
-    index, entry = b"\2" + varint(len(blocks)), b""
+    encoding = b"\4" if _has_afresh(coded for _, _, coded in blocks) else b"\2"
+    index, entry = encoding + varint(len(blocks)), b""
     for first in range(0, len(blocks), grouping.blocks):
         group = blocks[first:first + grouping.blocks]
         parameters, made = b"", [coded for _, _, coded in group]

@@ -151,8 +151,18 @@ def classed_blocks(rng):
     return (*(write_safetensors([("w", "U8", [len(old)], bytes(side))]) for side in (old, new)), [])
 
 
+def compressed(rng):
+    """Weights without a base, and such as have nothing to do with theirs."""
+    tensors = [(dtype, [9000], bytes_of([_weight(rng, dtype) for _ in range(9000)], width_of(dtype)))
+               for dtype in ("BF16", "F16", "F32")]
+    before = bytes_of([_weight(rng, "BF16") for _ in range(9000)], 2)
+    return (write_safetensors([("BF16", "BF16", [9000], before)]),
+            write_safetensors([(dtype, dtype, shape, content) for dtype, shape, content in tensors]), [])
+
+
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
-         opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks)
+         opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
+         compressed)
 
 
 def _diff(binary, folder, base, result, options):

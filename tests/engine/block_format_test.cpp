@@ -111,12 +111,55 @@ TEST_CASE("a whole block: the elements as they are") {
   CHECK(applied(Bytes{0x03} + raw_frame({9, 8, 7, 6}), k_bf16, {1, 2, 3, 4}) == Bytes{9, 8, 7, 6});
 }
 
+TEST_CASE("an afresh block: the steps from zero bits in planes, the highest first, each stored or a frame") {
+  // 0.5, -0.5 and 0.75 are 3f00, bf00 and 3f40; their steps from zero 7e00, 7e01 and 7e80.
+  const Bytes next = {0x00, 0x3f, 0x00, 0xbf, 0x40, 0x3f};
+  const Bytes base = {1, 2, 3, 4, 5, 6};
+  CHECK(applied({0x05, 0x00, 0, 0x7e, 0x7e, 0x7e, 0, 0x00, 0x01, 0x80}, k_bf16, base) == next);
+  CHECK(applied(Bytes{0x05, 0x00, 0, 0x7e, 0x7e, 0x7e, 12} + raw_frame({0x00, 0x01, 0x80}), k_bf16, base) == next);
+  // The first two bits, 01, are the same in all: 11111000, 11111000, 11111010, and below 000000, 000001, 000000 (which
+  // are packed to 000000 100000 000000).
+  const Bytes shifted = {0x05, 0x0a, 0, 0xf8, 0xf8, 0xfa, 0, 0x40, 0x00, 0x00};
+  CHECK(applied(shifted, k_bf16, base) == next);
+  CHECK(applied({0x05, 0x00, 0, 4, 5, 6}, k_u8, {1, 2, 3}) == Bytes{2, 0xfd, 3});
+  CHECK(applied({0x05, 0x00, 0, 0x7e, 0, 0x01, 0, 0x02, 0, 0x04}, k_f32, Bytes(4)) == Bytes{0x02, 0x81, 0x00, 0x3f});
+}
+
+TEST_CASE("afresh blocks that the page does not allow are refused") {
+  const Bytes plane = {0, 1, 2};  // of two numbers of eight bits
+  CHECK(refusal(Bytes{0x05, 0x00} + plane + plane, k_bf16, Bytes(4)) == "");
+  CHECK(refusal({0x05}, k_bf16, Bytes(4)) == "cut: 1 bytes expected, 0 left");
+  CHECK(refusal({0x05, 0x00}, k_bf16, Bytes(4)) == "cut: 1 bytes expected, 0 left");
+  CHECK(refusal(Bytes{0x05, 0x00} + plane, k_bf16, Bytes(4)) == "cut: 1 bytes expected, 0 left");
+  CHECK(refusal(Bytes{0x05, 0x00} + plane + Bytes{0, 1}, k_bf16, Bytes(4)) == "cut: 2 bytes expected, 1 left");
+  CHECK(refusal(Bytes{0x05, 0x00} + plane + Bytes{9, 1}, k_bf16, Bytes(4)) == "cut: 9 bytes expected, 1 left");
+  CHECK(refusal(Bytes{0x05, 0x00} + plane + plane + Bytes{0}, k_bf16, Bytes(4)) == "bytes follow its planes");
+  for (const int head : {0x06, 0x07, 0x08, 0xf8, 0x11, 0x22}) {
+    const Bytes coded = Bytes{0x05, static_cast<std::uint8_t>(head)} + plane + plane;
+    CHECK(refusal(coded, k_bf16, Bytes(4)) == "its first bits are out of range");
+  }
+  CHECK(refusal(Bytes{0x05, 0x01} + plane, k_u8, Bytes(2)) == "its first bits are out of range");
+  // Two numbers of three bits: six of eight bits are used.
+  CHECK(refusal(Bytes{0x05, 0xfd} + plane + Bytes{0, 0x3f}, k_bf16, Bytes(4)) == "");
+  CHECK(refusal(Bytes{0x05, 0xfd} + plane + Bytes{0, 0x40}, k_bf16, Bytes(4)) ==
+        "a plane ends with bits that mean nothing");
+  const auto framed = [&](const Bytes& numbers) {
+    const Bytes frame = raw_frame(numbers);
+    return Bytes{0x05, 0x05} + plane + Bytes{static_cast<std::uint8_t>(frame.size())} + frame;
+  };
+  CHECK(refusal(framed({7, 0}), k_bf16, Bytes(4)) == "");
+  CHECK(refusal(framed({0, 8}), k_bf16, Bytes(4)) == "a plane has numbers that are too large");
+  CHECK(refusal(framed({0, 1, 2}), k_bf16, Bytes(4)) == "a plane has not a number for each element");
+  CHECK(refusal(framed({0}), k_bf16, Bytes(4)) == "a plane has not a number for each element");
+}
+
 TEST_CASE("modes and bits that mean nothing are refused") {
   CHECK(refusal({0x00}, k_u8, Bytes(4)) == "its mode 0 is unknown");
   CHECK(refusal({0x10}, k_u8, Bytes(4)) == "its mode 0 is unknown");
   CHECK(refusal({0x04, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode 4 is unknown");
   CHECK(refusal({0x14, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode 4 is unknown");
-  for (int mode = 5; mode < 16; ++mode) {
+  CHECK(refusal({0x15, 0, 0, 1, 2, 3, 4}, k_u8, Bytes(4)) == "it sets bits that are kept for later versions");
+  for (int mode = 6; mode < 16; ++mode) {
     const auto first = static_cast<std::uint8_t>(0x10 + mode);
     CHECK(refusal({first, 1, 2, 3, 4}, k_u8, Bytes(4)) == "its mode " + std::to_string(mode) + " is unknown");
   }

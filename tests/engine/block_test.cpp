@@ -14,7 +14,7 @@ using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
-                                     BlockChoice::whole, BlockChoice::unknown_bytes};
+                                     BlockChoice::whole,     BlockChoice::afresh, BlockChoice::unknown_bytes};
 
 /// One encoder and one decoder per engine that runs here, for one choice of mode.
 class Coders {
@@ -70,6 +70,8 @@ class Coders {
         return summary.mode == BlockMode::dense;
       case BlockChoice::whole:
         return summary.mode == BlockMode::whole;
+      case BlockChoice::afresh:
+        return summary.mode == BlockMode::afresh;
       default:
         return coded.size() <= 1 + next.size();
     }

@@ -12,7 +12,7 @@ using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::classed, BlockChoice::unknown_bytes,
-                                     BlockChoice::sparse};
+                                     BlockChoice::sparse, BlockChoice::afresh};
 
 /// Elements as weights are: most contexts rare, a few next to each other holding nearly all.
 Bytes weights(std::mt19937_64& random, std::size_t count, ElementType type) {
@@ -244,6 +244,7 @@ TEST_CASE("a choice of one mode is kept to") {
   for (const auto& [choice, mode] : {std::pair{BlockChoice::sparse, BlockMode::sparse},
                                      {BlockChoice::dense, BlockMode::dense},
                                      {BlockChoice::whole, BlockMode::whole},
+                                     {BlockChoice::afresh, BlockMode::afresh},
                                      {BlockChoice::classed, BlockMode::classed}}) {
     GroupCoders coders(choice);
     for (const ElementType type : k_classed_types) {

@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   // What was taken can be coded anew, in every mode, and comes back.
   const std::vector<std::uint8_t> base(count * width, 0x3c);
   for (const BlockChoice choice :
-       {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense, BlockChoice::whole}) {
+       {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense, BlockChoice::whole, BlockChoice::afresh}) {
     std::vector<std::uint8_t> again;
     std::vector<std::uint8_t> elements = base;
     BlockEncoder(best_engine(), choice).encode(base, results[0], type, again);
