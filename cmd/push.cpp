@@ -24,6 +24,7 @@ struct PushArguments {
   std::optional<std::uint64_t> step;
   std::string tag;
   std::vector<std::string> meta;
+  bool compress_anchors = false;
   std::string anchor = "auto";
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -144,6 +145,7 @@ int run_push(const PushArguments& arguments, Context& context) {
   options.anchor = arguments.anchor == "now"     ? AnchorChoice::now
                    : arguments.anchor == "never" ? AnchorChoice::never
                                                  : AnchorChoice::automatic;
+  if (arguments.compress_anchors) options.whole = WholeWeights::compressed;
   options.state_directory = context.state_directory();
   options.base = base_options(arguments.base, filter_of(arguments));
   const Checkpoint checkpoint = open_to_push(arguments, context);
@@ -195,6 +197,8 @@ void add_push(CLI::App& app, Context& context) {
                  "Store the weights whole as well, once the branch has moved (default: auto)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "never", "now"}));
+  app.add_flag("--compress-anchors", arguments->compress_anchors,
+               "Store weights that are stored whole compressed: smaller, but no plain files any more");
   app.add_option("--include", arguments->include, "Push only files that GLOB matches; may be repeated")
       ->type_name("GLOB")
       ->expected(1)

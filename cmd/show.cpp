@@ -21,7 +21,9 @@ Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
   if (file.content) return {"in the manifest", 0, {}};
   if (!recipes.can_make(digest)) return {"no recipe any more", 0, {}};
   const std::uint64_t chain = recipes.chain_length(digest);
-  Way way{chain == 0 ? "whole" : "anchor", recipes.cost(digest), recipes.references_for(digest)};
+  const Recipe* recipe = recipes.best(digest);
+  const char* const alone = recipe != nullptr && recipe->is_delta ? "compressed" : "whole";
+  Way way{chain == 0 ? alone : "anchor", recipes.cost(digest), recipes.references_for(digest)};
   constexpr std::size_t k_shown_digits = 12;
   if (!way.references.empty()) {
     const ModelCommit& at = way.references.front().at;

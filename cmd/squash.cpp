@@ -16,6 +16,7 @@ struct SquashArguments {
   std::string repository;
   std::string range;
   bool anchor = false;
+  bool compress_anchors = false;
   bool dry_run = false;
 };
 
@@ -44,8 +45,9 @@ Json ids(const std::vector<Digest>& commits) {
 int run_squash(const SquashArguments& arguments, Context& context) {
   Repository repository = open_repository(arguments.repository, context);
   const Range range = resolve_range(repository, arguments.range);
+  const SquashInto anchor = arguments.compress_anchors ? SquashInto::compressed_anchor : SquashInto::anchor;
   const SquashReport report =
-      squash(repository, range.from, range.to, arguments.anchor ? SquashInto::anchor : SquashInto::delta,
+      squash(repository, range.from, range.to, arguments.anchor ? anchor : SquashInto::delta,
              arguments.dry_run ? SquashMode::dry_run : SquashMode::carry_out, context.engine(), context.execution());
   context.progress->wipe();
   if (context.json) {
@@ -70,7 +72,11 @@ void add_squash(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<SquashArguments>();
   app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
   app.add_option("A..B", arguments->range, "The commits behind A, up to and with B")->required();
-  app.add_flag("--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
+  CLI::Option* anchor =
+      app.add_flag("--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
+  app.add_flag("--compress-anchors", arguments->compress_anchors,
+               "Store them compressed: smaller, but no plain files any more")
+      ->needs(anchor);
   app.add_flag("-n,--dry-run", arguments->dry_run, "Only say which commits would be squashed");
   app.callback(
       [arguments, &context] { context.run = [arguments, &context] { return run_squash(*arguments, context); }; });

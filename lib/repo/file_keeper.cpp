@@ -40,15 +40,21 @@ Digest FileKeeper::keep_bytes(const CheckpointFile& file, const std::shared_ptr<
 
 Digest FileKeeper::keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
   const SafetensorsHeader header = SafetensorsHeader::read(*reader);
-  if (previous_ == nullptr || previous_->for_place(file.path, header).empty())
-    return objects_.put_whole(reader, file.path);
+  const auto base = [&] {
+    return previous_ == nullptr ? std::vector<BaseFile>() : previous_->for_place(file.path, header);
+  };
+  const bool has_base = !base().empty();
+  if (!has_base && whole_ == WholeWeights::plain) return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
-    return diff_file(previous_->for_place(file.path, header), file.path, reader, store_->staging_path(),
-                     BlockChoice::automatic, *engine_, *execution_);
+    return diff_file(base(), file.path, reader, store_->staging_path(), BlockChoice::automatic, *engine_, *execution_);
   });
-  kept_.element_count += change.description.element_count;
-  kept_.change_count += change.description.change_count;
-  return keep_change(change, file, reader);
+  const std::uint64_t delta_bytes = keep_change(change, file, reader);
+  if (has_base) {
+    kept_.delta_bytes += delta_bytes;
+    kept_.element_count += change.description.element_count;
+    kept_.change_count += change.description.change_count;
+  }
+  return change.description.result.digest;
 }
 
 Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
@@ -61,7 +67,8 @@ Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr
     return diff_opaque_file(coding->with_base ? base_of() : std::nullopt, file.path, reader, *coding->dtype,
                             store_->staging_path(), BlockChoice::unknown_bytes, *engine_, *execution_);
   });
-  return keep_change(change, file, reader);
+  keep_change(change, file, reader);
+  return change.description.result.digest;
 }
 
 // Compares with the previous checkpoint, and makes sure that what it was compared with is the parent commit.
@@ -83,18 +90,20 @@ FileChange FileKeeper::compare(const std::string& path, const std::function<File
   }
 }
 
-// Keeps a delta where it pays, else the file whole.
-Digest FileKeeper::keep_change(FileChange& change, const CheckpointFile& file,
-                               const std::shared_ptr<const ByteReader>& reader) {
+// Keeps a delta where it pays, else the file whole; returns what the delta takes.
+std::uint64_t FileKeeper::keep_change(FileChange& change, const CheckpointFile& file,
+                                      const std::shared_ptr<const ByteReader>& reader) {
   const Digest digest = change.description.result.digest;
-  if (objects_.has(digest)) return digest;
+  if (objects_.has(digest)) return 0;
   if (pays(change.delta->size_bytes, file.size_bytes)) {
-    if (change.description.opaque == nullptr) kept_.delta_bytes += change.delta->size_bytes;
+    const std::uint64_t size_bytes = change.delta->size_bytes;
     objects_.put_delta(std::move(*change.delta), change.description);
-  } else if (objects_.put_whole(reader, file.path) != digest) {
+    return size_bytes;
+  }
+  if (objects_.put_whole(reader, file.path) != digest) {
     throw Error(Fault::local, reader->name(), "changed while it was read");
   }
-  return digest;
+  return 0;
 }
 
 }  // namespace wdelta

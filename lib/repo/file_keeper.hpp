@@ -36,6 +36,10 @@ struct KeptBytes {
   const KindBytes& of(FileKind kind) const { return by_kind[static_cast<std::size_t>(kind)]; }
 };
 
+/// How weights are kept that no delta is made of: as the files that they are, or (where that pays) as a delta without a
+/// base, which only wdelta reads.
+enum class WholeWeights { plain, compressed };
+
 /// Puts the files of a new commit into the repository, each the cheapest way: as a delta to the previous checkpoint, as
 /// aligned differences where its format is not known, compressed, whole, or in a pack.
 class FileKeeper {
@@ -43,10 +47,11 @@ class FileKeeper {
   /// `known`: recipes that the commit's book will hold anyway. `parent` and `previous`: the commit to compare with and
   /// its files; null when there is none. All must outlive it.
   FileKeeper(Repository& repository, const RecipeGraph& known, const Commit* parent, PreviousCheckpoint* previous,
-             const Engine& engine, const Execution& execution)
+             const Engine& engine, const Execution& execution, WholeWeights whole = WholeWeights::plain)
       : store_(&repository.store()),
         parent_(parent),
         previous_(previous),
+        whole_(whole),
         engine_(&engine),
         execution_(&execution),
         objects_(repository.store(), known, execution) {}
@@ -66,11 +71,13 @@ class FileKeeper {
   Digest keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   Digest keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   FileChange compare(const std::string& path, const std::function<FileChange()>& diff);
-  Digest keep_change(FileChange& change, const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
+  std::uint64_t keep_change(FileChange& change, const CheckpointFile& file,
+                            const std::shared_ptr<const ByteReader>& reader);
 
   Store* store_;
   const Commit* parent_;
   PreviousCheckpoint* previous_;
+  WholeWeights whole_;
   const Engine* engine_;
   const Execution* execution_;
   ObjectWriter objects_;

@@ -78,24 +78,24 @@ bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
 }
 
 std::uint64_t put_anchor(Repository& repository, const Commit& commit, const RecipeBook& book,
-                         const Checkpoint& checkpoint, AnchorChoice choice, const Engine& engine,
+                         const Checkpoint& checkpoint, const PushOptions& options, const Engine& engine,
                          const Execution& execution) {
   RecipeGraph graph;
   graph.add(book.recipes);
   graph.settle();
   const RecipeGraph nothing_known;
-  FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution);
+  FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution, options.whole);
   std::vector<const FileIdentity*> files;
   std::uint64_t total_bytes = 0;
   for (const ManifestFile& file : commit.manifest.files) {
     const Digest& digest = file.identity.digest;
     if (file.content || !graph.can_make(digest) || graph.is_stored_whole(digest)) continue;
-    if (choice != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
+    if (options.anchor != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
     files.push_back(&file.identity);
     total_bytes += file.identity.size_bytes;
   }
   if (!files.empty()) {
-    require_space(repository.store(), total_bytes);
+    if (options.whole == WholeWeights::plain) require_space(repository.store(), total_bytes);
     execution.progress->begin("storing an anchor", total_bytes);
   }
   for (const FileIdentity* file : files) {
@@ -224,10 +224,11 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   manifest = {report.parent, now_text(), draft.author, draft.message, draft.step, draft.meta, {}, {}, {}};
   for (const CheckpointFile& file : checkpoint.files()) report.checkpoint_bytes += file.size_bytes;
   // How small deltas and compressed files come out shows only at the end; weights without a commit before are whole.
-  if (!parent.commit) require_space(repository.store(), weights_bytes(checkpoint));
+  if (!parent.commit && options.whole == WholeWeights::plain)
+    require_space(repository.store(), weights_bytes(checkpoint));
   execution.progress->begin("pushing", report.checkpoint_bytes);
   FileKeeper keeper(repository, parent.recipes, parent.commit ? &*parent.commit : nullptr,
-                    previous ? &*previous : nullptr, engine, execution);
+                    previous ? &*previous : nullptr, engine, execution, options.whole);
   for (const CheckpointFile& file : checkpoint.files()) manifest.files.push_back(keeper.keep(file));
   keeper.finish();
   checkpoint.check_unchanged();
@@ -256,7 +257,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   put_tag(repository, options.tag, commit.id, execution);
   if (options.anchor != AnchorChoice::never) {
     try {
-      report.anchor_bytes = put_anchor(repository, commit, book, checkpoint, options.anchor, engine, execution);
+      report.anchor_bytes = put_anchor(repository, commit, book, checkpoint, options, engine, execution);
     } catch (const Error& error) {
       // The commit is safe and complete without it; an anchor only makes it cheaper to fetch.
       if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw;

@@ -31,7 +31,8 @@ struct PushOptions {
   std::string branch = k_main_branch;
   std::optional<std::string> tag;
   AnchorChoice anchor = AnchorChoice::automatic;
-  std::optional<HubBaseOptions> base;  ///< what a branch without commits begins with
+  WholeWeights whole = WholeWeights::plain;  ///< of anchors, and of weights without a counterpart in the parent
+  std::optional<HubBaseOptions> base;        ///< what a branch without commits begins with
   std::filesystem::path state_directory;
 };
 

@@ -135,6 +135,14 @@ void RecipeGraph::settle() {
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   std::vector<std::size_t> missing_bases;
   std::map<Digest, std::vector<std::size_t>> used_by;
+  // Of a file that is there as it is, the compressed form does not count: when both were written, the first was lost.
+  std::set<Digest> plain;
+  for (const Recipe& recipe : recipes_) {
+    if (!recipe.is_delta && !recipe.reference) plain.insert(recipe.digest);
+  }
+  const auto is_superseded = [&](const Recipe& recipe) {
+    return recipe.is_delta && recipe.base.empty() && plain.contains(recipe.digest);
+  };
   const auto add_costs = [](std::uint64_t a, std::uint64_t b) {
     std::uint64_t sum = 0;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
@@ -153,7 +161,7 @@ void RecipeGraph::settle() {
   for (std::size_t i = 0; i < recipes_.size(); ++i) {
     missing_bases.push_back(recipes_[i].base.size());
     for (const Digest& base : recipes_[i].base) used_by[base].push_back(i);
-    if (recipes_[i].base.empty()) offer(i);
+    if (recipes_[i].base.empty() && !is_superseded(recipes_[i])) offer(i);
   }
   for (const Digest& digest : at_hand_) queue.push({0, 0, false, digest, k_at_hand});
   while (!queue.empty()) {

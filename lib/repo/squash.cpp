@@ -45,8 +45,9 @@ class Squash {
       previous.emplace(*repository_, *base, *base_graph, std::nullopt, *engine_, *execution_);
     }
     const RecipeGraph nothing_known;
-    FileKeeper keeper(*repository_, into == SquashInto::anchor ? nothing_known : known, base ? &*base : nullptr,
-                      previous ? &*previous : nullptr, *engine_, *execution_);
+    FileKeeper keeper(*repository_, into == SquashInto::delta ? known : nothing_known, base ? &*base : nullptr,
+                      previous ? &*previous : nullptr, *engine_, *execution_,
+                      into == SquashInto::compressed_anchor ? WholeWeights::compressed : WholeWeights::plain);
     const std::shared_ptr<const Repository> not_owned(repository_, [](const Repository*) {});
     const Checkpoint files = checkpoint_of(not_owned, commit, *engine_, *execution_);
     std::vector<const FileIdentity*> lacking;
@@ -228,8 +229,8 @@ SquashReport squash(Repository& repository, const std::optional<Digest>& from, c
   execution.progress->begin("squashing", total_bytes);
   std::optional<Digest> before = from;
   for (const Digest& id : report.kept) {
-    const bool whole = into == SquashInto::anchor && (id == to || !before);
-    work.keep(id, before, whole ? SquashInto::anchor : SquashInto::delta);
+    const bool whole = id == to || !before;
+    work.keep(id, before, whole ? into : SquashInto::delta);
     before = id;
   }
   work.publish(given_up, report.kept);

@@ -11,8 +11,8 @@
 
 namespace wdelta {
 
-/// What the stretch becomes: one delta from the commit before it, or files stored whole.
-enum class SquashInto { delta, anchor };
+/// What the stretch becomes: one delta from the commit before it, or files stored whole, compressed or not.
+enum class SquashInto { delta, anchor, compressed_anchor };
 /// Whether to write anything, or only to say what would be given up.
 enum class SquashMode { carry_out, dry_run };
 

@@ -20,7 +20,7 @@ void add_references(RepositoryStats& stats, const History& history, const std::s
     for (const Recipe& recipe : commit.recipes_without({})) {
       if (recipe.reference) {
         referred[recipe.digest] = recipe.size_bytes;
-      } else if (!recipe.is_delta && objects.contains(recipe.bytes.object)) {
+      } else if (recipe.base.empty() && objects.contains(recipe.bytes.object)) {
         here.insert(recipe.digest);
       }
     }

@@ -38,6 +38,7 @@ ROWS = (
     Row("apply DIRECTORY", "apply ../a ../directory.delta -o out", out="b"),
     Row("push, the first", "push ../a repo", tip="a"),
     Row("push, the next", "push ../b repo", ["push ../a repo"], tip="b"),
+    Row("push --compress-anchors", "push ../a repo --compress-anchors", tip="a"),
     Row("push --tag --anchor", "push ../b repo --tag v --anchor now", ["push ../a repo"], tip="b", tags={"v": "main"}),
     Row("pull into nothing", "pull repo out", ["push ../b repo"], out="b"),
     Row("pull over another", "pull repo out", ["push ../a repo", "pull repo out", "push ../b repo"], out="b"),
@@ -51,6 +52,7 @@ ROWS = (
     Row("pull --swap", "pull repo out --swap", ["push ../a repo", "pull repo out", "push ../b repo"], out="b"),
     Row("squash", "squash repo step:1..step:4", CHAIN),
     Row("squash --anchor", "squash repo step:1..step:3 --anchor", CHAIN),
+    Row("squash --compress-anchors", "squash repo step:1..step:3 --anchor --compress-anchors", CHAIN),
     Row("branch", "branch repo side step:2", CHAIN),
     Row("branch --force", "branch repo side step:4 --force", [*CHAIN, "branch repo side step:2"]),
     Row("gc", "gc repo", [*CHAIN, "killed push ../c repo -b side"]),
@@ -71,6 +73,7 @@ class KillPointsTest(testing.Case):
 
     def checkpoints(self):
         tensors = {name: self.some_weights(2, 900) for name in ("1", "2", "old", "new")}
+        tensors["1"] = [("even", "BF16", [9000], b"\0\x3c" * 9000)]  # what can be compressed
         moved = {name: self.moved(each) for name, each in tensors.items()}
         side = self.random.randbytes(66000)
         for name, places in (("a", {"1": tensors["1"], "2": tensors["2"], "old": tensors["old"]}),

@@ -161,6 +161,25 @@ TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") 
   CHECK(needed.size() == 4);
 }
 
+TEST_CASE("a file compressed is one stored whole, and does not count where the file as it is was stored too") {
+  const RecipeGraph compressed = settled({delta("a", 60, {}), delta("b", 10, {"a"})});
+  CHECK(compressed.is_stored_whole(digest("a")));
+  CHECK(compressed.best(digest("a"))->is_delta);
+  CHECK(compressed.chain_length(digest("b")) == 1);
+  CHECK(compressed.cost(digest("b")) == 70);
+  for (const bool first : {true, false}) {
+    std::vector<Recipe> book = {delta("a", 60, {}), whole("a", 100), delta("b", 10, {"a"})};
+    if (first) std::swap(book[0], book[1]);
+    const RecipeGraph both = settled(book);
+    CHECK_FALSE(both.best(digest("a"))->is_delta);
+    CHECK(both.cost(digest("b")) == 110);
+  }
+  // A model on the Hub may go away, and deltas from other files are ways of their own.
+  const RecipeGraph others = settled({delta("a", 60, {}), reference("a", 100), whole("c", 10), delta("a", 5, {"c"})});
+  CHECK(others.cost(digest("a")) == 15);
+  CHECK(settled({delta("a", 60, {}), reference("a", 100)}).best(digest("a"))->is_delta);
+}
+
 TEST_CASE("what is at hand costs nothing and is made of nothing") {
   RecipeGraph graph;
   graph.add({whole("a", 100), delta("b", 10, {"a"}), whole("b", 50), delta("c", 3, {"b"})});
