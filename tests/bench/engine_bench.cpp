@@ -173,6 +173,36 @@ void decode(benchmark::State& state, const Engine& engine) {
   count_bytes(state);
 }
 
+// Weights that start afresh.
+void encode_afresh(benchmark::State& state, const Engine& engine) {
+  const Pair& pair = pair_of(100);
+  const Bytes zeros(k_block_bytes);
+  GroupEncoder encoder(engine);
+  CodedGroup coded;
+  double bytes = 0;
+  for (auto _ : state) {
+    encoder.begin(k_bf16, {}, k_blocks_in_group * k_block_elements);
+    for (std::size_t i = 0; i < k_blocks_in_group; ++i) encoder.add(zeros, block_of(pair.next, i % k_blocks_in_cache));
+    encoder.finish(coded);
+    bytes += static_cast<double>(coded.bytes.size());
+  }
+  count_bytes(state, k_blocks_in_group);
+  state.counters["times_smaller"] =
+      static_cast<double>(state.iterations()) * static_cast<double>(k_blocks_in_group * k_block_bytes) / bytes;
+}
+
+void decode_afresh(benchmark::State& state, const Engine& engine) {
+  Bytes elements(k_block_bytes);
+  Bytes coded;
+  BlockEncoder(engine).encode(elements, block_of(pair_of(100).next, 0), k_bf16, coded);
+  BlockDecoder decoder(engine);
+  for (auto _ : state) {
+    decoder.apply(coded, k_bf16, elements);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -190,6 +220,11 @@ int main(int argc, char** argv) {
       add("encode", encode);
       add("decode", decode);
     }
+  }
+  for (const Engine& engine : engines()) {
+    if (!engine.usable()) continue;
+    benchmark::RegisterBenchmark(("encode_afresh/" + std::string(engine.name)).c_str(), encode_afresh, engine);
+    benchmark::RegisterBenchmark(("decode_afresh/" + std::string(engine.name)).c_str(), decode_afresh, engine);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

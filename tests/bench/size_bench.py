@@ -15,10 +15,13 @@ headers left out; those of bf16:
 Where there are other dtypes:
   planes       per tensor the byte planes of the new elements, or of the steps where they take less, at order 0: the
                entropy of their bytes
-The last line of each table is the entropy of positions and steps given what wdelta takes for context (the base's
+The last line of each of these tables is the entropy of positions and steps given what wdelta takes for context (the base's
 exponent, of integers the highest byte), tensor by tensor, with a bit for each sign: what a coder that knows no more than
 that can reach at best. Of a distance that has more than eight bits all but the eight highest count as they are, as so
 many different ones say nothing of each other. Behind it come the tensors that took most beyond it.
+
+In front of them, each checkpoint as an anchor: how many times smaller it is as a delta without a base, whole files; its
+bf16 tensors behind zstd -1; and these with their exponents at their entropy, tensor by tensor.
 """
 import json
 import os
@@ -212,12 +215,34 @@ def f8(values):
     return nearest | (np.signbit(values).astype(np.uint8) << 7)
 
 
+def anchor_row(build, folder, checkpoint):
+    nothing, delta = f"{folder}/nothing.safetensors", f"{folder}/anchor"
+    with open(nothing, "wb") as file:
+        file.write(struct.pack("<Q", 8) + b"{}      ")
+    subprocess.run([f"{build}/wdelta", "diff", nothing, checkpoint, "-o", delta, "--quiet"], check=True)
+    plain = behind_zstd = at_entropy = 0
+    for _, dtype, tensor in tensors_of(checkpoint):
+        if dtype == "BF16":
+            plain += 2 * len(tensor)
+            behind_zstd += zstd_bytes(tensor.tobytes())
+            at_entropy += len(tensor) + entropy_bits(np.bincount((tensor >> 7) & 0xFF)) / 8
+    size = os.path.getsize(checkpoint)
+    others_ = [f"{plain / behind_zstd:.4f}", f"{plain / at_entropy:.4f}"] if plain else ["", ""]
+    return [short(checkpoint), f"{size}", f"{size / os.path.getsize(delta):.4f}", *others_]
+
+
+def short(path):
+    return "/".join(path.split("/")[-2:])
+
+
 def main():
     build, *checkpoints = sys.argv[1:]
     folder = f"{build}/bench-size"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     pairs = list(zip(checkpoints, checkpoints[1:])) if checkpoints else made_up(build, folder)
+    table("checkpoints as anchors: times smaller", ["checkpoint", "bytes", "wdelta", "zstd -1", "entropy of exponents"],
+          [anchor_row(build, folder, path) for path in dict.fromkeys(path for pair in pairs for path in pair)])
     for base, next_ in pairs:
         delta = f"{folder}/delta"
         subprocess.run([f"{build}/wdelta", "diff", base, next_, "-o", delta, "--quiet"], check=True)
@@ -233,7 +258,6 @@ def main():
         rows = [["wdelta", f"{int(size)}", f"{8 * size / changed:.2f}", *[f"{bits / changed:.2f}" for bits in parts]]]
         for name, bytes_ in sorted(sizes.items(), key=lambda item: -item[1]):
             rows.append([name, f"{bytes_:.0f}", f"{8 * bytes_ / changes:.2f}", "", "", "", ""])
-        short = lambda path: "/".join(path.split("/")[-2:])
         table(f"{short(base)} -> {short(next_)}: {int(changed)} changes", ["format", "bytes", "bits a change", "positions", "signs", "distances", "overhead"], rows)
         beyond = []
         for line in entries:

@@ -13,7 +13,7 @@ using namespace testing;
 namespace {
 
 constexpr BlockChoice k_choices[] = {BlockChoice::unknown_bytes, BlockChoice::automatic, BlockChoice::sparse,
-                                     BlockChoice::dense, BlockChoice::whole};
+                                     BlockChoice::dense,         BlockChoice::whole,     BlockChoice::afresh};
 
 PlacedFile file_of(Bytes bytes) { return {"state.bin", std::move(bytes)}; }
 

@@ -258,7 +258,7 @@ TEST_CASE("every way to code blocks rebuilds the same file") {
   const auto tensors = tensors_of_all_dtypes(random);
   const PlacedFile base{"m.safetensors", safetensors_file(tensors)};
   const PlacedFile next{"m.safetensors", safetensors_file(with_changes(tensors, 0.02, random))};
-  for (const BlockChoice choice : {BlockChoice::sparse, BlockChoice::dense, BlockChoice::whole}) {
+  for (const BlockChoice choice : {BlockChoice::sparse, BlockChoice::dense, BlockChoice::whole, BlockChoice::afresh}) {
     const Bytes delta = make_delta({base}, next, {&best_engine(), 2, choice}).bytes;
     CHECK((apply_delta(delta, {base}) == next.bytes));
   }
