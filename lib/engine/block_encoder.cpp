@@ -140,7 +140,16 @@ BlockSummary BlockEncoder::compare(std::span<const std::uint8_t> base, std::span
 
 BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next,
                                   ElementType type, std::vector<std::uint8_t>& coded) {
-  BlockSummary summary = compare(base, next, type);
+  const std::uint32_t count = checked_count(base, next, type);
+  // Where most elements have changed from zeros, nobody asks at which places.
+  const bool is_from_zeros = choice_ != BlockChoice::sparse && is_all_zeros(base);
+  BlockSummary summary;
+  if (is_from_zeros) {
+    const StepsFromZeros steps = steps_from_zeros(next.data(), count, type);
+    summary.changes = steps.changes;
+    summary.largest_step = steps.largest / 2 + steps.largest % 2;
+  }
+  if (!is_from_zeros || summary.changes <= count / 2) summary = compare(base, next, type);
   if (summary.changes == 0) return summary;
   const BlockKernels& kernels = engine_->block(type);
   const std::size_t begin = coded.size();
@@ -167,7 +176,6 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
       break;
   }
 
-  const auto count = static_cast<std::uint32_t>(next.size() / type.width_bytes);
   std::size_t smallest = 1 + next.size();
   std::size_t candidate_at = begin;
   const auto keep_if_smaller = [&](BlockMode mode) {
@@ -192,8 +200,7 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
     keep_if_smaller(BlockMode::sparse);
   }
   // From zeros on, steps say what afresh says. Of bytes both make the same, and dense is what older readers know.
-  const bool is_from_zeros = summary.changes > count / 2 && is_all_zeros(base);
-  const bool is_afresh = is_from_zeros && type.width_bytes > 1;
+  const bool is_afresh = is_from_zeros && summary.changes > count / 2 && type.width_bytes > 1;
   if ((!is_afresh || count < k_many_elements) &&
       (summary.changes > count / 3 || (large_steps && summary.changes > count / 8))) {
     scratch_->append_dense(kernels, base, next, type, coded);

@@ -3,6 +3,8 @@
 // other. No engine is asked for these: they touch changes only, not elements.
 #pragma once
 
+#include "engine/element.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +31,13 @@ const char* part_sparse(const std::uint8_t* streams, std::size_t size_bytes, std
 
 /// The largest of `count` steps, 0 if there are none.
 std::uint64_t largest_step(const void* steps, std::uint32_t count, std::uint8_t width_bytes);
+
+/// How many of `count` elements are not all zero bits, and the largest of their steps from there.
+struct StepsFromZeros {
+  std::uint32_t changes = 0;
+  std::uint64_t largest = 0;
+};
+StepsFromZeros steps_from_zeros(const void* elements, std::uint32_t count, ElementType type);
 
 std::size_t count_zeros(const std::uint8_t* bytes, std::size_t size_bytes);
 

@@ -200,6 +200,42 @@ std::uint64_t largest_step(const void* steps, std::uint32_t count, std::uint8_t 
                     [&]<class T>(T) -> std::uint64_t { return largest(static_cast<const T*>(steps), count); });
 }
 
+namespace {
+
+template <class T, ElementKind kind>
+StepsFromZeros steps_of(const char* elements, std::uint32_t count) {
+  // Counted in elements' own width, so that as many of them as possible are counted at once.
+  T largest = 0;
+  std::uint32_t changes = 0;
+  constexpr std::uint32_t k_run = 128;
+  for (std::uint32_t first = 0; first < count; first += k_run) {
+    const std::uint32_t end = count - first < k_run ? count : first + k_run;
+    T run_changes = 0;
+    for (std::uint32_t i = first; i < end; ++i) {
+      T element;
+      __builtin_memcpy(&element, elements + i * sizeof(T), sizeof(T));
+      const T sign = static_cast<T>(element >> (8 * sizeof(T) - 1));
+      const T below = kind == ElementKind::floating ? sign : static_cast<T>(0 - sign);
+      const T above = static_cast<T>(element << 1);
+      const T step = static_cast<T>(kind == ElementKind::floating ? above | below : above ^ below);
+      largest = step > largest ? step : largest;
+      run_changes = static_cast<T>(run_changes + (element != 0 ? 1 : 0));
+    }
+    changes += static_cast<std::uint32_t>(run_changes);
+  }
+  return {changes, largest};
+}
+
+}  // namespace
+
+StepsFromZeros steps_from_zeros(const void* elements, std::uint32_t count, ElementType type) {
+  return with_width(type.width_bytes, [&]<class T>(T) {
+    const char* const bytes = static_cast<const char*>(elements);
+    return type.kind == ElementKind::floating ? steps_of<T, ElementKind::floating>(bytes, count)
+                                              : steps_of<T, ElementKind::integer>(bytes, count);
+  });
+}
+
 std::size_t count_zeros(const std::uint8_t* bytes, std::size_t size_bytes) { return count_bytes(bytes, size_bytes, 0); }
 
 }  // namespace wdelta
