@@ -199,8 +199,10 @@ BlockSummary BlockEncoder::encode(std::span<const std::uint8_t> base, std::span<
     large_steps = size_bytes > sparse_least_bytes(summary.changes) + summary.changes;
     keep_if_smaller(BlockMode::sparse);
   }
-  // From zeros on, steps say what afresh says. Of bytes both make the same, and dense is what older readers know.
-  const bool is_afresh = is_from_zeros && summary.changes > count / 2 && type.width_bytes > 1;
+  // From zeros on, steps say what afresh says. Of bytes and integers both make about the same, and dense is what older
+  // readers know.
+  const bool is_afresh =
+      is_from_zeros && summary.changes > count / 2 && type.width_bytes > 1 && type.kind == ElementKind::floating;
   if ((!is_afresh || count < k_many_elements) &&
       (summary.changes > count / 3 || (large_steps && summary.changes > count / 8))) {
     scratch_->append_dense(kernels, base, next, type, coded);
