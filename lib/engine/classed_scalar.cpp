@@ -39,7 +39,20 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
 }
 
-// Each class's rank that is waited for stands in a table; one look per element.
+/// Members of classes in a run of elements, counted in bytes of two words: in registers, where a table of counts would
+/// make each element wait for the last of its class.
+struct ClassCensus {
+  std::uint64_t of_context[256][2] = {};
+
+  explicit ClassCensus(const std::uint8_t* class_of) {
+    for (std::uint32_t context = 0; context < 256; ++context) {
+      of_context[context][class_of[context] / 8] = std::uint64_t{1} << (class_of[context] % 8 * 8);
+    }
+  }
+};
+
+// Each class's rank that is waited for stands in a table. A run in which none comes up is only counted, where there are
+// few; in others there is one look per element.
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
   constexpr std::uint32_t k_never = ~std::uint32_t{0};
@@ -58,10 +71,33 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     end[k] = waiting += changes->class_changes[k];
     left[k] = next[k] < end[k] ? rank_of(next[k]) : k_never;
   }
+  constexpr std::uint32_t k_run = 32;
+  const bool are_few = waiting <= count / 128;  // else most runs have one, and are looked at twice
+  const ClassCensus census(class_of);
+  const auto passes = [&](std::uint32_t first) {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    for (std::uint32_t i = first; i < first + k_run; ++i) {
+      const std::uint64_t* const one = census.of_context[context_of<T, order>(load<T>(elements, i))];
+      low += one[0];
+      high += one[1];
+    }
+    const auto members = [&](std::uint32_t k) {
+      return static_cast<std::uint8_t>((k < 8 ? low : high) >> (k % 8 * 8));
+    };
+    std::uint32_t found = 0;
+    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) found |= left[k] < members(k) ? 1U : 0U;
+    if (found != 0) return false;
+    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) left[k] -= members(k);
+    return true;
+  };
   for (std::uint32_t i = 0; i < count && waiting > 0; ++i) {
+    if (are_few && i % k_run == 0) {
+      while (i + k_run <= count && passes(i)) i += k_run;
+      if (i == count) break;
+    }
     const T element = load<T>(elements, i);
-    const T shifted = order == Order::plain ? element : static_cast<T>(element << 1);
-    const std::uint8_t k = class_of[shifted >> (8 * sizeof(T) - 8)];
+    const std::uint8_t k = class_of[context_of<T, order>(element)];
     if (left[k]-- != 0) continue;
     T move = load<T>(changes->moves, next[k]);
     if (changes->flips != nullptr && (changes->flips[i / 64] >> (i % 64) & 1) != 0) move = static_cast<T>(0 - move);
