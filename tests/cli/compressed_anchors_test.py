@@ -191,13 +191,15 @@ class InADirectory(Steps, testing.Case):
         whole = path.read_bytes()
         path.chmod(0o644)
         start = 8 + struct.unpack_from("<Q", whole)[0]
-        places = [self.random.randrange(len(whole)) for _ in range(6)] + [0, 9, start, start + 1, start + 2, len(whole) - 1]
+        places = [self.random.randrange(len(whole)) for _ in range(6)]
+        places += [0, 9, start, start + 1, start + 2, len(whole) - 1]
         for place in places:
             damaged = bytearray(whole)
             damaged[place] ^= 1 << self.random.randrange(8)
             path.write_bytes(damaged)
             with self.subTest(place=place):
-                self.run_fails(5, "pull", self.repo, self.scratch / "out", absent=self.scratch / "out/model.safetensors")
+                self.run_fails(5, "pull", self.repo, self.scratch / "out",
+                               absent=self.scratch / "out/model.safetensors")
                 self.run_fails(5, "verify", self.repo)
                 # Digests that hold again hide the damage from all but the last check.
                 path.write_bytes(reseal(bytes(damaged), whole))
