@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/bits.hpp"
-#include "engine/class_fit.hpp"
+#include "engine/change_symbols.hpp"
 #include "engine/group.hpp"
 #include "engine/sparse.hpp"
 
@@ -22,11 +22,8 @@ constexpr std::uint32_t k_class_entries = 256;
 
 /// One block between the pass that finds its changes and the one that codes them.
 struct GatheredBlock {
-  std::size_t first_change = 0;
-  std::size_t raw_begin = 0;  ///< in bytes
-  std::size_t raw_end = 0;
-  ClassCounts counts{};
   BlockSummary summary;
+  BlockSymbols symbols;  ///< where its classes are known
   // The block as it is coded alone, where that may be smaller.
   bool is_only_alone = false;
   BlockMode alone_mode = BlockMode::same;
@@ -70,43 +67,28 @@ struct GroupEncoder::Scratch {
   // Of one block.
   std::unique_ptr<std::uint16_t[]> positions = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
-  std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements);
-  std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements);
-  std::unique_ptr<std::uint16_t[]> order = room<std::uint16_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint16_t[]> gaps = room<std::uint16_t>(k_block_elements);
-  std::unique_ptr<std::uint32_t[]> ordered_steps = room<std::uint32_t>(k_block_elements);
-  std::unique_ptr<std::uint16_t[]> ordered_positions = room<std::uint16_t>(k_block_elements);
+  std::unique_ptr<std::uint16_t[]> gap_entries = room<std::uint16_t>(k_block_elements);
+  std::unique_ptr<std::uint16_t[]> step_entries = room<std::uint16_t>(k_block_elements);
   std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements + 8);
   // Of the group.
   ElementType type;
   MatrixPlace place;
   std::uint64_t element_count = 0;
-  bool is_classed = false;  // else its blocks are only coded alone
-  bool with_signs = false;
+  bool is_classed = false;     // else its blocks are only coded alone
   bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
   ClassChooser chooser;
   SignMaskChooser sign_mask_chooser;
   std::optional<ClassBounds> bounds;
   HeldBlocks held;
   std::vector<GatheredBlock> blocks;
-  std::vector<std::uint8_t> gap_symbols;
-  std::vector<std::uint8_t> step_symbols;
-  std::vector<SignedChange> signs;    // of all blocks, elements in order
-  std::vector<std::uint16_t> orders;  // from symbols to signs, block by block
-  std::vector<std::uint8_t> raw;
+  ChangeSymbols symbols;
   std::vector<std::uint8_t> alone;
   std::size_t change_count = 0;
-  std::array<ClassSymbolCounts, k_most_classes> counts;
   std::vector<EncodeEntry> entries;
 
   void clear();
   void choose_classes(const Engine& engine);
-  void gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
-              std::span<const std::uint16_t> at, const void* typed_steps);
-  void gather_in_order(const GatheredBlock& block, const void* typed_steps);
-  void append_signs(std::size_t index, std::span<const std::uint16_t> at, const void* typed_steps);
-  void append_symbols(const Engine& engine, std::size_t index);
-  void take_signs();
+  void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
   GroupParameters fit_parameters();
   void append_block(const Engine& engine, const GatheredBlock& block, std::vector<std::uint8_t>& coded);
 };
@@ -117,14 +99,8 @@ void GroupEncoder::Scratch::clear() {
   has_far_steps = false;
   held.clear();
   blocks.clear();
-  gap_symbols.clear();
-  step_symbols.clear();
-  signs.clear();
-  orders.clear();
-  raw.clear();
   alone.clear();
   change_count = 0;
-  counts.fill({});
 }
 
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
@@ -133,115 +109,33 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   std::size_t base_at = 0;
   std::size_t change_at = 0;
   for (const HeldBlocks::Block& block : held.blocks) {
-    gather(engine, block.index, std::span(held.base).subspan(base_at, block.base_bytes),
-           std::span(held.positions).subspan(change_at, block.changes),
-           held.steps.data() + change_at * type.width_bytes);
+    gather(engine, block.index,
+           {std::span(held.base).subspan(base_at, block.base_bytes),
+            std::span(held.positions).subspan(change_at, block.changes),
+            held.steps.data() + change_at * type.width_bytes});
     base_at += block.base_bytes;
     change_at += block.changes;
   }
   held.clear();
 }
 
-// Takes the changes of one block apart into symbols and raw bits, class by class.
-void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, std::span<const std::uint8_t> base,
-                                   std::span<const std::uint16_t> at, const void* typed_steps) {
-  const auto count = static_cast<std::uint32_t>(base.size() / type.width_bytes);
-  const auto changes = static_cast<std::uint32_t>(at.size());
-  const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
-  GatheredBlock& block = blocks[index];
-  const CodingKernels& coding = engine.kernels->coding;
-  engine.block(type).rank_changes(base.data(), count, bounds->data(), class_count - 1, at.data(), changes, ranks.get(),
-                                  change_classes.get());
-  coding.order_by_class(change_classes.get(), changes, class_count, block.counts.data(), order.get());
-  gather_in_order(block, typed_steps);
-  if (with_signs) append_signs(index, at, typed_steps);
-  append_symbols(engine, index);
-}
-
-// Steps as `order` has them, and gaps.
-void GroupEncoder::Scratch::gather_in_order(const GatheredBlock& block, const void* typed_steps) {
-  const auto gather_typed = [&]<class T>(const T* typed) {
-    std::uint32_t i = 0;
-    for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
-      std::uint32_t next_rank = 0;
-      for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
-        const std::uint32_t change = order[i];
-        gaps[i] = static_cast<std::uint16_t>(ranks[change] - next_rank);
-        next_rank = ranks[change] + 1U;
-        ordered_steps[i] = typed[change];
-      }
-      counts[k].changes += block.counts[k];
-      counts[k].gap_sum += next_rank - block.counts[k];
-    }
-  };
-  if (type.width_bytes == 1) gather_typed(static_cast<const std::uint8_t*>(typed_steps));
-  if (type.width_bytes == 2) gather_typed(static_cast<const std::uint16_t*>(typed_steps));
-  if (type.width_bytes == 4) gather_typed(static_cast<const std::uint32_t*>(typed_steps));
-}
-
-// Elements in order, as masks are looked for; what leads from there to symbols is kept.
-void GroupEncoder::Scratch::append_signs(std::size_t index, std::span<const std::uint16_t> at,
-                                         const void* typed_steps) {
+void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, const FoundChanges& changes) {
   const auto first_element = static_cast<std::uint32_t>(index * k_block_elements);
-  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(typed_steps);
-  orders.insert(orders.end(), order.get(), order.get() + at.size());
-  const std::size_t first = signs.size();
-  signs.resize(first + at.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    signs[first + i] = SignedChange(first_element + at[i], lowest_bytes[i * type.width_bytes] & 1U);
-  }
-}
-
-void GroupEncoder::Scratch::append_symbols(const Engine& engine, std::size_t index) {
-  GatheredBlock& block = blocks[index];
-  const std::uint32_t changes = block.summary.changes;
-  block.first_change = gap_symbols.size();
-  block.raw_begin = raw.size();
-  gap_symbols.resize(block.first_change + changes);
-  step_symbols.resize(block.first_change + changes);
-  raw.resize(block.raw_begin + changes * std::size_t{44} / 8 + 16);
-  std::uint8_t* const new_gaps = gap_symbols.data() + block.first_change;
-  std::uint8_t* const new_steps = step_symbols.data() + block.first_change;
-  const std::uint64_t raw_bits = engine.kernels->coding.split_raw_bits(
-      gaps.get(), ordered_steps.get(), changes, new_gaps, new_steps, raw.data() + block.raw_begin);
-  block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
-  raw.resize(block.raw_end);
-
-  std::uint32_t i = 0;
-  for (std::uint32_t k = 0; k <= bounds->size(); ++k) {
-    const CodingKernels& coding = engine.kernels->coding;
-    coding.count_symbols(new_gaps + i, block.counts[k], k_gap_buckets, counts[k].gaps.data());
-    coding.count_symbols(new_steps + i, block.counts[k], k_step_symbols, counts[k].steps.data());
-    i += block.counts[k];
-  }
-}
-
-// Signs as a mask has left them.
-void GroupEncoder::Scratch::take_signs() {
-  for (const GatheredBlock& block : blocks) {
-    std::size_t i = block.first_change;
-    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-      for (const std::size_t end = i + block.counts[k]; i < end; ++i) {
-        const std::uint32_t negative = signs[block.first_change + orders[i]].negative();
-        step_symbols[i] = static_cast<std::uint8_t>((step_symbols[i] & 0xfe) | negative);
-        counts[k].negatives += negative;
-      }
-    }
-  }
+  blocks[index].symbols = symbols.add(engine, type, *bounds, first_element, changes);
 }
 
 // Everything but the counts of blocks, and the tables to code with.
 GroupParameters GroupEncoder::Scratch::fit_parameters() {
   GroupParameters parameters;
   parameters.bounds = *bounds;
-  if (with_signs) {
-    parameters.mask = sign_mask_chooser.choose(signs, place, element_count);
-    if (!parameters.mask.is_empty()) take_signs();
+  if (symbols.has_signs()) {
+    parameters.mask = sign_mask_chooser.choose(symbols.signs(), place, element_count);
+    if (!parameters.mask.is_empty()) symbols.take_signs();
   }
   entries.assign((bounds->size() + 1) * k_class_entries, 0);
   for (std::size_t k = 0; k <= bounds->size(); ++k) {
-    const ClassCoding& coding =
-        parameters.classes.emplace_back(fitted(counts[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
+    const ClassCoding& coding = parameters.classes.emplace_back(
+        fitted(symbols.counts()[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
     if (!coding.is_used()) continue;
     fill_encode_entries(coding.gap_frequencies(), entries.data() + k * k_class_entries);
     fill_encode_entries(coding.step_frequencies(), entries.data() + k * k_class_entries + k_step_entries);
@@ -255,9 +149,9 @@ void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlo
   const std::uint32_t lanes = lanes_for(changes);
   // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
   std::array<std::uint8_t, 16> payload{};
-  const std::size_t raw_size = block.raw_end - block.raw_begin;
-  const std::size_t in_states = std::min<std::size_t>(raw_size, state_payload_bytes(lanes));
-  std::copy_n(raw.data() + block.raw_begin, in_states, payload.data());
+  const std::span<const std::uint8_t> raw = symbols.raw_of(block.symbols);
+  const std::size_t in_states = std::min<std::size_t>(raw.size(), state_payload_bytes(lanes));
+  std::copy_n(raw.data(), in_states, payload.data());
   std::array<std::uint32_t, 8> states{};
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     std::uint32_t three_bytes = 0;
@@ -267,18 +161,19 @@ void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlo
     states[lane] = 0x8000U | ((three_bytes >> (15 * lane % 8)) & 0x7fff);
   }
 
+  const std::uint8_t* const gaps = symbols.gaps_of(block.symbols);
+  const std::uint8_t* const steps_of_block = symbols.steps_of(block.symbols);
   std::uint32_t i = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) {
     const auto first_entry = static_cast<std::uint16_t>(k * k_class_entries);
-    for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
-      gaps[i] = static_cast<std::uint16_t>(first_entry + gap_symbols[block.first_change + i]);
-      ordered_positions[i] =
-          static_cast<std::uint16_t>(first_entry + k_step_entries + step_symbols[block.first_change + i]);
+    for (const std::uint32_t end = i + block.symbols.counts[k]; i < end; ++i) {
+      gap_entries[i] = static_cast<std::uint16_t>(first_entry + gaps[i]);
+      step_entries[i] = static_cast<std::uint16_t>(first_entry + k_step_entries + steps_of_block[i]);
     }
   }
   std::uint16_t* const words_end = words.get() + 2 * k_block_elements + 8;
   const std::uint16_t* const first_word = engine.kernels->coding.encode_symbols(
-      entries.data(), gaps.get(), ordered_positions.get(), changes, lanes, states.data(), words_end);
+      entries.data(), gap_entries.get(), step_entries.get(), changes, lanes, states.data(), words_end);
   const auto append = [&](const void* from, std::size_t size_bytes) {
     const auto* const bytes = static_cast<const std::uint8_t*>(from);
     coded.insert(coded.end(), bytes, bytes + size_bytes);
@@ -294,7 +189,7 @@ void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlo
   }
   bits.finish();
   append(first_word, static_cast<std::size_t>(words_end - first_word) * sizeof(std::uint16_t));
-  append(raw.data() + block.raw_begin + in_states, raw_size - in_states);
+  append(raw.data() + in_states, raw.size() - in_states);
 }
 
 GroupEncoder::GroupEncoder(const Engine& engine, BlockChoice choice)
@@ -311,7 +206,7 @@ void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64
   const bool may_be_classed =
       choice_ == BlockChoice::automatic || choice_ == BlockChoice::unknown_bytes || choice_ == BlockChoice::classed;
   scratch.is_classed = may_be_classed && type.width_bytes <= 4;
-  scratch.with_signs = place.has_rows() && type.kind == ElementKind::floating;
+  scratch.symbols.begin(place.has_rows() && type.kind == ElementKind::floating ? SignKeeping::kept : SignKeeping::none);
 }
 
 void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
@@ -352,7 +247,9 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   }
 
   const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
-  if (scratch.bounds) return scratch.gather(*engine_, scratch.blocks.size() - 1, base, positions, scratch.steps.get());
+  if (scratch.bounds) {
+    return scratch.gather(*engine_, scratch.blocks.size() - 1, {base, positions, scratch.steps.get()});
+  }
   scratch.chooser.count(base, scratch.type, positions, scratch.steps.get());
   const auto* const steps = reinterpret_cast<const std::uint8_t*>(scratch.steps.get());
   scratch.held.blocks.push_back({scratch.blocks.size() - 1, base.size(), changes});
@@ -398,13 +295,13 @@ void GroupEncoder::finish(CodedGroup& group) {
         block.alone_end - block.alone_begin < size_bytes) {
       group.bytes.resize(before);
       append_alone(block);
-      block.counts = {};
+      block.symbols.counts = {};
     } else {
       block.summary.mode = size_bytes == 0 ? BlockMode::same : BlockMode::classed;
       any_classed |= size_bytes != 0;
       group.blocks.push_back({size_bytes, block.summary});
     }
-    parameters.blocks.push_back(block.counts);
+    parameters.blocks.push_back(block.symbols.counts);
   }
   if (any_classed) parameters.write(group.parameters);
   // Each classed block is smaller than alone, but together they may not pay for the parameters.

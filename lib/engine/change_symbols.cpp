@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/change_symbols.hpp"
+
+#include "engine/block.hpp"
+
+namespace wdelta {
+
+ChangeSymbols::ChangeSymbols()
+    : ranks_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
+      change_classes_(std::make_unique_for_overwrite<std::uint8_t[]>(k_block_elements)),
+      order_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements + 64)),
+      gaps_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
+      steps_(std::make_unique_for_overwrite<std::uint32_t[]>(k_block_elements)) {}
+
+void ChangeSymbols::begin(SignKeeping sign_keeping) {
+  sign_keeping_ = sign_keeping;
+  blocks_.clear();
+  gap_symbols_.clear();
+  step_symbols_.clear();
+  signs_.clear();
+  orders_.clear();
+  raw_.clear();
+  counts_.fill({});
+}
+
+BlockSymbols ChangeSymbols::add(const Engine& engine, ElementType type, const ClassBounds& bounds,
+                                std::uint32_t first_element, const FoundChanges& found) {
+  const CodingKernels& coding = engine.kernels->coding;
+  const auto element_count = static_cast<std::uint32_t>(found.base.size() / type.width_bytes);
+  const auto changes = static_cast<std::uint32_t>(found.positions.size());
+  const auto bound_count = static_cast<std::uint32_t>(bounds.size());
+  BlockSymbols& block = blocks_.emplace_back();
+  engine.block(type).rank_changes(found.base.data(), element_count, bounds.data(), bound_count, found.positions.data(),
+                                  changes, ranks_.get(), change_classes_.get());
+  coding.order_by_class(change_classes_.get(), changes, bound_count + 1, block.counts.data(), order_.get());
+  order_by_class(type, block, found.steps);
+  if (has_signs()) append_signs(type, first_element, found);
+  append_symbols(coding, changes, block);
+  return block;
+}
+
+// Steps as order_ has them, and gaps.
+void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, const void* typed_steps) {
+  const auto order = [&]<class T>(const T* typed) {
+    std::uint32_t i = 0;
+    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
+      std::uint32_t next_rank = 0;
+      for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
+        const std::uint32_t change = order_[i];
+        gaps_[i] = static_cast<std::uint16_t>(ranks_[change] - next_rank);
+        next_rank = ranks_[change] + 1U;
+        steps_[i] = typed[change];
+      }
+      counts_[k].changes += block.counts[k];
+      counts_[k].gap_sum += next_rank - block.counts[k];
+    }
+  };
+  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(typed_steps));
+  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(typed_steps));
+  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(typed_steps));
+}
+
+void ChangeSymbols::append_signs(ElementType type, std::uint32_t first_element, const FoundChanges& found) {
+  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(found.steps);
+  const std::size_t changes = found.positions.size();
+  const std::size_t first = signs_.size();
+  orders_.insert(orders_.end(), order_.get(), order_.get() + changes);
+  signs_.resize(first + changes);
+  for (std::size_t i = 0; i < changes; ++i) {
+    signs_[first + i] = SignedChange(first_element + found.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
+  }
+}
+
+void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block) {
+  block.first_change = gap_symbols_.size();
+  block.raw_begin = raw_.size();
+  gap_symbols_.resize(block.first_change + changes);
+  step_symbols_.resize(block.first_change + changes);
+  raw_.resize(block.raw_begin + changes * std::size_t{44} / 8 + 16);
+  std::uint8_t* const gap_symbols = gap_symbols_.data() + block.first_change;
+  std::uint8_t* const step_symbols = step_symbols_.data() + block.first_change;
+  const std::uint64_t raw_bits = coding.split_raw_bits(gaps_.get(), steps_.get(), changes, gap_symbols, step_symbols,
+                                                       raw_.data() + block.raw_begin);
+  block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
+  raw_.resize(block.raw_end);
+
+  std::uint32_t i = 0;
+  for (std::uint32_t k = 0; k < k_most_classes; ++k) {
+    coding.count_symbols(gap_symbols + i, block.counts[k], k_gap_buckets, counts_[k].gaps.data());
+    coding.count_symbols(step_symbols + i, block.counts[k], k_step_symbols, counts_[k].steps.data());
+    i += block.counts[k];
+  }
+}
+
+void ChangeSymbols::take_signs() {
+  for (const BlockSymbols& block : blocks_) {
+    std::size_t i = block.first_change;
+    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
+      for (const std::size_t end = i + block.counts[k]; i < end; ++i) {
+        const std::uint32_t negative = signs_[block.first_change + orders_[i]].negative();
+        step_symbols_[i] = static_cast<std::uint8_t>((step_symbols_[i] & 0xfe) | negative);
+        counts_[k].negatives += negative;
+      }
+    }
+  }
+}
+
+}  // namespace wdelta

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The changes of a group's blocks, taken apart into symbols and raw bits, class by class, before it is known how these
+// are coded (wdelta-delta.5, "Classed blocks").
+#pragma once
+
+#include "engine/class_fit.hpp"
+#include "engine/class_map.hpp"
+#include "engine/engine.hpp"
+#include "engine/group_tables.hpp"
+#include "engine/sign_mask.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+/// What find_changes() found in one block: `steps` are as wide as its elements.
+struct FoundChanges {
+  std::span<const std::uint8_t> base;
+  std::span<const std::uint16_t> positions;
+  const void* steps;
+};
+
+/// Where the symbols of one block are.
+struct BlockSymbols {
+  ClassCounts counts{};
+  std::size_t first_change = 0;
+  std::size_t raw_begin = 0;  ///< in bytes
+  std::size_t raw_end = 0;
+};
+
+/// Whether signs are kept apart too, elements in order, for a mask to be looked for.
+enum class SignKeeping { none, kept };
+
+/// Keeps its memory from group to group.
+class ChangeSymbols {
+ public:
+  ChangeSymbols();
+
+  /// Forgets the group before.
+  void begin(SignKeeping sign_keeping);
+  /// Appends the changes of one block, which begins with this element of the group; blocks come in order.
+  BlockSymbols add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint32_t first_element,
+                   const FoundChanges& found);
+  /// Turns signs of symbols as those of signs() were turned.
+  void take_signs();
+
+  bool has_signs() const { return sign_keeping_ == SignKeeping::kept; }
+  std::span<SignedChange> signs() { return signs_; }
+  const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
+  /// One symbol for each change of the block, those of the first class first.
+  const std::uint8_t* gaps_of(const BlockSymbols& block) const { return gap_symbols_.data() + block.first_change; }
+  const std::uint8_t* steps_of(const BlockSymbols& block) const { return step_symbols_.data() + block.first_change; }
+  std::span<const std::uint8_t> raw_of(const BlockSymbols& block) const {
+    return std::span(raw_).subspan(block.raw_begin, block.raw_end - block.raw_begin);
+  }
+
+ private:
+  void order_by_class(ElementType type, const BlockSymbols& block, const void* typed_steps);
+  void append_signs(ElementType type, std::uint32_t first_element, const FoundChanges& found);
+  void append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block);
+
+  // Of one block.
+  std::unique_ptr<std::uint16_t[]> ranks_;
+  std::unique_ptr<std::uint8_t[]> change_classes_;
+  std::unique_ptr<std::uint16_t[]> order_;
+  std::unique_ptr<std::uint16_t[]> gaps_;
+  std::unique_ptr<std::uint32_t[]> steps_;
+  // Of the group.
+  SignKeeping sign_keeping_ = SignKeeping::none;
+  std::vector<BlockSymbols> blocks_;
+  std::vector<std::uint8_t> gap_symbols_;
+  std::vector<std::uint8_t> step_symbols_;
+  std::vector<SignedChange> signs_;
+  std::vector<std::uint16_t> orders_;  // from symbols to signs, block by block
+  std::vector<std::uint8_t> raw_;
+  std::array<ClassSymbolCounts, k_most_classes> counts_;
+};
+
+}  // namespace wdelta
