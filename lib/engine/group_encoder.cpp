@@ -15,7 +15,7 @@ constexpr std::uint32_t k_classes_by_default = 12;
 // Up to this many changes in a group its parameters may cost more than they save: both ways are tried.
 constexpr std::size_t k_few_changes = 512;
 // Classes are chosen once this many changes have been seen. Blocks before are held back.
-constexpr std::uint64_t k_telling_changes = 1024;
+constexpr std::uint64_t k_telling_changes = 768;
 // Where a class's step symbols begin among its entries; gaps come first.
 constexpr std::uint32_t k_step_entries = k_gap_buckets;
 constexpr std::uint32_t k_class_entries = 256;
