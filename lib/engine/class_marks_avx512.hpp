@@ -84,15 +84,16 @@ struct ClassTable {
 };
 
 /// Which elements of a stretch have a class number that ends with these two bits, and which one that begins with them:
-/// the members of a class are those in both. Eight words that lie so far apart are stored one behind the other.
+/// the members of a class are those in both. All words for the bits 0, then those for 1, 2 and 3; eight words that lie
+/// so far apart are stored one behind the other.
 template <std::uint32_t word_count, std::uint32_t words_apart = 1>
 struct ClassMarks {
   static constexpr std::uint32_t place_of(std::uint32_t word) {
     return words_apart == 1 ? word : word % words_apart * 8 + word / words_apart;
   }
 
-  alignas(64) std::uint64_t ends[4][word_count];
-  alignas(64) std::uint64_t begins[4][word_count];
+  alignas(64) std::uint64_t ends[4 * word_count];
+  alignas(64) std::uint64_t begins[4 * word_count];
 };
 
 /// Eight words of elements into bit planes, to be stored from `place` on.
@@ -121,13 +122,13 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_c
   const __m512i upper = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
   const auto plane_0_1 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], lower, pairs[pair + 1]); };
   const auto plane_2_3 = [&](int pair) { return _mm512_permutex2var_epi64(pairs[pair], upper, pairs[pair + 1]); };
-  const auto store_pairs_of = [&](std::uint64_t(*places)[word_count], __m512i a, __m512i b) {
+  const auto store_pairs_of = [&](std::uint64_t* words, __m512i a, __m512i b) {
     const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
     const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
-    _mm512_store_si512(places[0] + place, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
-    _mm512_store_si512(places[1] + place, _mm512_andnot_si512(higher_plane, plane));
-    _mm512_store_si512(places[2] + place, _mm512_andnot_si512(plane, higher_plane));
-    _mm512_store_si512(places[3] + place, _mm512_and_si512(plane, higher_plane));
+    _mm512_store_si512(words + place, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
+    _mm512_store_si512(words + word_count + place, _mm512_andnot_si512(higher_plane, plane));
+    _mm512_store_si512(words + 2 * word_count + place, _mm512_andnot_si512(plane, higher_plane));
+    _mm512_store_si512(words + 3 * word_count + place, _mm512_and_si512(plane, higher_plane));
   };
   store_pairs_of(marks.ends, plane_0_1(0), plane_0_1(2));
   store_pairs_of(marks.begins, plane_2_3(0), plane_2_3(2));
@@ -149,9 +150,10 @@ void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable
   for (std::uint32_t word = at / k_word; word < word_count; ++word) {
     const std::uint32_t before = word * k_word;
     const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before < 64 ? count - before : 64);
-    for (auto& begins : marks.begins) begins[word] = there == 0 ? 0 : begins[word] & there;
-    if (there == 0) {
-      for (auto& ends : marks.ends) ends[word] = 0;
+    for (std::uint32_t bits = 0; bits < 4; ++bits) {
+      std::uint64_t& begins = marks.begins[bits * word_count + word];
+      begins = there == 0 ? 0 : begins & there;
+      if (there == 0) marks.ends[bits * word_count + word] = 0;
     }
   }
 }
@@ -173,7 +175,7 @@ void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable
   for (std::uint32_t word = count / k_word; word < word_count; ++word) {
     const std::uint32_t before = word * k_word;
     const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before);
-    for (auto& begins : marks.begins) begins[marks.place_of(word)] &= there;
+    for (std::uint32_t bits = 0; bits < 4; ++bits) marks.begins[bits * word_count + marks.place_of(word)] &= there;
   }
 }
 

@@ -33,7 +33,7 @@ struct Stretch {
   template <Order order>
   void move(char* elements, const std::uint64_t* flips) {
     moved.template apply<order>(elements, flips, [this](std::uint32_t i) {
-      const std::uint64_t members = marks.ends[0][ends_at[i]] & marks.begins[0][begins_at[i]];
+      const std::uint64_t members = marks.ends[ends_at[i]] & marks.begins[begins_at[i]];
       const std::uint64_t bit = _pdep_u64(1ULL << rank[i], members);
       return moved.position[i] + static_cast<std::uint32_t>(_tzcnt_u64(bit));
     });
@@ -229,7 +229,8 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     // All at first: how many changes of a class a stretch has cannot be foretold, and a wrong guess should not have to
     // wait for a table.
     for (std::uint32_t i = 0; i < class_count; ++i) {
-      tables[i].count(stretch.marks.ends[classes[i] & 3], stretch.marks.begins[classes[i] >> 2]);
+      tables[i].count(stretch.marks.ends + (classes[i] & 3) * k_words,
+                      stretch.marks.begins + (classes[i] >> 2) * k_words);
     }
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < class_count; ++i) {

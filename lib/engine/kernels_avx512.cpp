@@ -257,11 +257,11 @@ struct Census {
   // Four classes side by side, in 16 bits each.
   void count_eight(const ClassMarks<k_words>& marks, std::uint32_t word, std::uint32_t quarter) {
     const __m512i zero = _mm512_setzero_si512();
-    const __m512i begins = _mm512_load_si512(marks.begins[quarter] + word);
+    const __m512i begins = _mm512_load_si512(marks.begins + quarter * k_words + word);
     __m512i counts = zero;
 #pragma GCC unroll 4
     for (std::uint32_t end = 0; end < 4; ++end) {
-      const __m512i of_class = _mm512_and_si512(begins, _mm512_load_si512(marks.ends[end] + word));
+      const __m512i of_class = _mm512_and_si512(begins, _mm512_load_si512(marks.ends + end * k_words + word));
       counts = _mm512_or_si512(counts, _mm512_slli_epi64(_mm512_popcnt_epi64(of_class), 16 * end));
     }
     __m512i sums = _mm512_add_epi16(counts, _mm512_maskz_alignr_epi64(0xff, counts, zero, 7));
@@ -289,7 +289,8 @@ void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable
       const std::uint32_t position = positions[change];
       const std::uint32_t word = (position - first) / k_word;
       const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, position))];
-      const std::uint64_t before = _bzhi_u64(marks.ends[k % 4][word] & marks.begins[k / 4][word], position % k_word);
+      const std::uint64_t before =
+          _bzhi_u64(marks.ends[k % 4 * k_words + word] & marks.begins[k / 4 * k_words + word], position % k_word);
       change_classes[change] = k;
       ranks[change] = static_cast<std::uint16_t>(census.before[k / 4][word][k % 4] +
                                                  static_cast<std::uint32_t>(__builtin_popcountll(before)));
