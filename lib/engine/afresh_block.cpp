@@ -36,7 +36,7 @@ std::uint64_t load(const std::uint8_t* from) {
   return word;
 }
 void store(std::uint64_t word, std::uint8_t* to) { std::memcpy(to, &word, sizeof(word)); }
-constexpr std::uint64_t in_every_byte(std::uint8_t byte) { return 0x0101010101010101 * byte; }
+constexpr std::uint64_t in_every_byte(std::uint8_t byte) { return std::uint64_t{0x0101010101010101} * byte; }
 
 /// Eight numbers, a byte each, to and from a string of bits: neighbours join to pairs, pairs to fours, fours to eight.
 class EightNumbers {
