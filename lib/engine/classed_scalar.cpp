@@ -57,10 +57,7 @@ template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
   constexpr std::uint32_t k_never = ~std::uint32_t{0};
   std::uint8_t class_of[256];
-  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
-    while (k < changes->bound_count && changes->bounds[k] <= context) ++k;
-    class_of[context] = static_cast<std::uint8_t>(k);
-  }
+  list_classes(changes->bounds, changes->bound_count, class_of);
   const auto rank_of = [&](std::uint32_t change) { return load<std::uint16_t>(changes->ranks, change); };
   std::uint32_t left[16];  // members of the class before the next change
   std::uint32_t next[16];

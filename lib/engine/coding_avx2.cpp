@@ -2,6 +2,7 @@
 #include "engine/coding_avx2.hpp"
 
 #include "engine/coding_scalar.hpp"
+#include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
 
@@ -40,23 +41,6 @@ void count_symbols_avx2(const std::uint8_t* symbols, std::uint32_t count, std::u
 }
 
 namespace {
-
-/// Shuffles that bring the words (of eight, 2 bytes each) whose bit is set behind one another, to the end.
-struct WordShuffles {
-  alignas(16) std::uint8_t of[256][16];
-};
-constexpr WordShuffles k_word_shuffles = [] {
-  WordShuffles shuffles{};
-  for (std::uint32_t mask = 0; mask < 256; ++mask) {
-    std::uint32_t to = 16;
-    for (std::uint32_t word = 8; word-- > 0;) {
-      if ((mask >> word & 1) == 0) continue;
-      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word + 1);
-      shuffles.of[mask][--to] = static_cast<std::uint8_t>(2 * word);
-    }
-  }
-  return shuffles;
-}();
 
 /// Four coders side by side, in 64 bits each.
 struct FourStates {

@@ -38,5 +38,21 @@ std::uint8_t context_of(T x) {
   return static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
 }
 
+/// Zigzag, as kernels.hpp says.
+template <class T, Order order>
+T step_between(T base, T next) {
+  const T s = static_cast<T>(ordered<T, order>(next) - ordered<T, order>(base));
+  const T sign = static_cast<T>(0 - (s >> (8 * sizeof(T) - 1)));
+  return static_cast<T>((s << 1) ^ sign);
+}
+
+/// The class of each of 256 contexts: how many of `bounds` (ascending) are not above it.
+[[maybe_unused]] void list_classes(const std::uint8_t* bounds, std::uint32_t bound_count, std::uint8_t* class_of) {
+  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
+    while (k < bound_count && bounds[k] <= context) ++k;
+    class_of[context] = static_cast<std::uint8_t>(k);
+  }
+}
+
 }  // namespace
 }  // namespace wdelta

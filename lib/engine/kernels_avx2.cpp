@@ -15,13 +15,6 @@ namespace {
 constexpr std::uint32_t k_found_at_a_time = 1024;  // elements
 
 template <class T, Order order>
-T step_between(T base, T next) {
-  const T s = static_cast<T>(ordered<T, order>(next) - ordered<T, order>(base));
-  const T sign = static_cast<T>(0 - (s >> (8 * sizeof(T) - 1)));
-  return static_cast<T>((s << 1) ^ sign);
-}
-
-template <class T, Order order>
 T stepped(T base, T step) {
   const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
   return ordered<T, order>(static_cast<T>(ordered<T, order>(base) + s));
@@ -171,10 +164,7 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
   const char* const from = static_cast<const char*>(elements);
   ClassMarks marks;
   std::uint8_t class_of[256];
-  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
-    while (k < bound_count && bounds[k] <= context) ++k;
-    class_of[context] = static_cast<std::uint8_t>(k);
-  }
+  list_classes(bounds, bound_count, class_of);
   std::uint32_t change = 0;
   for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;

@@ -26,13 +26,6 @@ alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,
                                                   48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
 
 template <class T, Order order>
-T step_between(T base, T next) {
-  const T s = static_cast<T>(ordered<T, order>(next) - ordered<T, order>(base));
-  const T sign = static_cast<T>(0 - (s >> (8 * sizeof(T) - 1)));
-  return static_cast<T>((s << 1) ^ sign);
-}
-
-template <class T, Order order>
 T stepped(T base, T step) {
   const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
   return ordered<T, order>(static_cast<T>(ordered<T, order>(base) + s));

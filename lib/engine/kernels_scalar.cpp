@@ -8,13 +8,6 @@ namespace wdelta {
 namespace {
 
 template <class T, Order order>
-T step_between(T base, T next) {
-  const T s = static_cast<T>(ordered<T, order>(next) - ordered<T, order>(base));
-  const T sign = static_cast<T>(0 - (s >> (8 * sizeof(T) - 1)));
-  return static_cast<T>((s << 1) ^ sign);
-}
-
-template <class T, Order order>
 T stepped(T base, T step) {
   const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
   return ordered<T, order>(static_cast<T>(ordered<T, order>(base) + s));
@@ -93,10 +86,7 @@ void rank_changes(const void* elements, std::uint32_t, const std::uint8_t* bound
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes) {
   std::uint8_t class_of[256];
-  for (std::uint32_t context = 0, k = 0; context < 256; ++context) {
-    while (k < bound_count && bounds[k] <= context) ++k;
-    class_of[context] = static_cast<std::uint8_t>(k);
-  }
+  list_classes(bounds, bound_count, class_of);
   std::uint32_t members[16] = {};
   std::uint32_t at = 0;
   for (std::uint32_t i = 0; i < changes; ++i) {
