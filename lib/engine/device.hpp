@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// A processor with memory of its own that compares, patches and hashes: what the cuda engine is made of. There are two
+// implementations: the CUDA runtime (engine/cuda), and one in tests/engine that runs the same kernels on the host.
+#pragma once
+
+#include "engine/element.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace wdelta {
+
+/// Memory of a device, or of the host pinned for it. Freed with the object, which the device must outlive. Begins at a
+/// multiple of 256 bytes.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* begin() const = 0;
+  virtual std::size_t size_bytes() const = 0;
+};
+
+/// One block of at most 65,536 elements on the device; neither pointer need be aligned.
+struct DeviceBlock {
+  const void* base;
+  const void* next;     ///< null where only the base is looked at
+  std::uint32_t count;  ///< of elements
+};
+
+/// What was found in a block. Everything about change i of block b lies at element
+/// b * k_device_block_changes + i of an array on the device; positions ascend.
+inline constexpr std::size_t k_device_block_changes = k_block_elements;
+struct DeviceChanges {
+  std::uint32_t* counts;  ///< by block
+  std::uint16_t* positions;
+  void* steps;             ///< as wide as elements are: BlockKernels::find_changes()
+  std::uint8_t* contexts;  ///< context_of() the base's element: class_map.hpp; null where nobody asks
+};
+
+/// Arguments of DeviceStream::patch(): one block, its changes ordered by class as ClassedChanges has them.
+struct DevicePatch {
+  void* elements;                   ///< patched in place; need not be aligned
+  std::uint32_t count;              ///< of elements
+  std::uint32_t first_change;       ///< where its changes begin in `ranks` and `moves`
+  std::uint32_t class_changes[16];  ///< how many changes each class has
+  std::uint32_t first_flip;         ///< where its words begin in `flips`; used where there are flips
+  std::uint32_t status;             ///< written: 0, or 1 when a class has not so many elements
+};
+
+/// A queue of work on a device: everything is done in order, and asynchronously until wait(). One thread at a time.
+/// Pointers into the device's memory must stay valid until then, and host memory that is copied from or to as well.
+/// Failures of the device are Error(local) with a hint, here or at wait().
+class DeviceStream {
+ public:
+  virtual ~DeviceStream() = default;
+
+  /// Copies; `from` of upload and `to` of download lie on the host, pinned where that matters for speed.
+  virtual void upload(void* to, const void* from, std::size_t size_bytes) = 0;
+  virtual void download(void* to, const void* from, std::size_t size_bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
+  virtual void fill_zeros(void* to, std::size_t size_bytes) = 0;
+  virtual void wait() = 0;
+
+  /// BlockKernels::find_changes() for every block, in one launch. `blocks` lie on the device.
+  virtual void find_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
+                            const DeviceChanges& found) = 0;
+  /// BlockKernels::rank_changes() for every block; counts and positions as found before, `ranks` and `classes` laid out
+  /// alike. Elements are at most 4 bytes wide; `bounds` lie on the host.
+  virtual void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
+                            std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
+                            std::uint8_t* classes) = 0;
+  /// Packs what rank_changes() or find_changes() laid out by block: element i of block b, `width_bytes` wide, goes to
+  /// starts[b] + i. `counts` and `starts` lie on the device.
+  virtual void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts,
+                    const std::uint32_t* starts, std::size_t block_count, void* to) = 0;
+  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null.
+  virtual void patch(ElementType type, DevicePatch* patches, std::size_t patch_count,
+                     std::span<const std::uint8_t> bounds, const std::uint16_t* ranks, const void* moves,
+                     const std::uint64_t* flips) = 0;
+  /// BlockKernels::apply_changes(): adds steps at positions of one block.
+  virtual void apply_changes(ElementType type, void* elements, const std::uint16_t* positions, const void* steps,
+                             std::uint32_t changes) = 0;
+  /// The BLAKE3 chaining value of every whole subtree of `subtree_bytes` (a power of two from 1024 on) of the stream:
+  /// the bytes begin at chunk `first_chunk`, any alignment, and are `subtree_count` subtrees. Eight words each, on the
+  /// device. `scratch` has room for 32 bytes for each 1024.
+  virtual void hash_subtrees(const void* bytes, std::size_t subtree_bytes, std::size_t subtree_count,
+                             std::uint64_t first_chunk, void* scratch, std::uint32_t* values) = 0;
+};
+
+/// Thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const std::string& name() const = 0;
+  virtual std::uint64_t memory_bytes() const = 0;
+  virtual std::unique_ptr<DeviceStream> make_stream() = 0;
+  /// A queue that the caller has (a cudaStream_t), to work in order with what it has put there.
+  virtual std::unique_ptr<DeviceStream> stream_of(void* native) = 0;
+  virtual std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) = 0;
+  virtual std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) = 0;
+};
+
+/// Why there is a device, or none: for `--version -v`.
+struct DeviceAnswer {
+  Device* device = nullptr;  ///< lives as long as the program
+  std::string reason;        ///< "NVIDIA H200, driver 13.0", or what is missing
+};
+
+/// Looks for a CUDA device, once; needs no driver to be called.
+const DeviceAnswer& cuda_device();
+
+}  // namespace wdelta
