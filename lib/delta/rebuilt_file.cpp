@@ -2,12 +2,11 @@
 #include "delta/rebuilt_file.hpp"
 
 #include "base/error.hpp"
+#include "delta/chain_decoder.hpp"
 #include "delta/tensor_blocks.hpp"
-#include "engine/group.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -15,49 +14,10 @@ namespace wdelta {
 
 struct RebuiltFile::Worker {
   explicit Worker(const Engine& engine) : decoder(engine) {}
-  BlockDecoder decoder;
-  Buffer coded;
+  ChainDecoder decoder;
   Buffer edge;             // a block of which only a part is asked for
   std::thread::id thread;  // that used it last
-
-  /// The tables of the group that the block is in, or null. Those used last are kept, one for each step of a chain:
-  /// the blocks of a group come one after the other.
-  const GroupTables* tables(std::size_t step_index, const TensorPlan::Step& step, const Tensor& tensor,
-                            std::size_t group_index);
-
- private:
-  struct Kept {
-    const DeltaEntry* entry = nullptr;
-    std::size_t group_index = 0;
-    std::optional<GroupTables> tables;
-  };
-  std::vector<Kept> kept_;
 };
-
-const GroupTables* RebuiltFile::Worker::tables(std::size_t step_index, const TensorPlan::Step& step,
-                                               const Tensor& tensor, std::size_t group_index) {
-  const EntryGroup& group = step.entry->groups()[group_index];
-  if (group.parameters_bytes == 0) return nullptr;
-  if (kept_.size() <= step_index) kept_.resize(step_index + 1);
-  Kept& kept = kept_[step_index];
-  if (kept.entry == step.entry && kept.group_index == group_index) return &*kept.tables;
-  kept.entry = nullptr;
-  std::vector<std::uint8_t> parameters(group.parameters_bytes);
-  step.delta->read_at(group.parameters_begin, parameters);
-  const std::uint64_t first = group.first_block * k_block_elements;
-  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor.element_count() - first);
-  kept.tables.emplace(parameters,
-                      GroupShape{element_type(tensor), group.block_count, element_count, matrix_place(tensor, first)});
-  for (std::uint64_t block = 0; block < group.block_count; ++block) {
-    const DeltaEntry::Block& place = step.entry->block(group.first_block + block);
-    if (place.begin == place.end && is_classed(kept.tables->parameters().blocks[block])) {
-      throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
-    }
-  }
-  kept.entry = step.entry;
-  kept.group_index = group_index;
-  return &*kept.tables;
-}
 
 class RebuiltFile::Pool {
  public:
@@ -267,8 +227,8 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
   }
 }
 
-// `blocks` are whole blocks of the tensor from `first_block` on. Step by step over a few blocks at a time, so that
-// these stay in cache while the whole chain goes over them.
+// `blocks` are whole blocks of the tensor from `first_block` on. What each step says of a few of them is read at once;
+// then each goes through the whole chain while it is in cache.
 void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uint64_t first_block,
                               std::span<std::uint8_t> blocks) const {
   constexpr std::uint64_t k_blocks_at_a_time = 8;
@@ -277,31 +237,10 @@ void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uin
   const std::uint64_t count = (blocks.size() + block - 1) / block;
   for (std::uint64_t first = 0; first < count; first += k_blocks_at_a_time) {
     const std::uint64_t last = std::min(first + k_blocks_at_a_time, count);
-    for (std::size_t index = 0; index < plans_[tensor_index].steps.size(); ++index) {
-      const TensorPlan::Step& step = plans_[tensor_index].steps[index];
-      const std::uint64_t coded_begin = step.entry->block(first_block + first).begin;
-      const auto coded = worker.coded.of_size(step.entry->block(first_block + last - 1).end - coded_begin);
-      if (coded.empty()) continue;
-      step.delta->read_at(coded_begin, coded);
-      for (std::uint64_t i = first; i < last; ++i) {
-        const DeltaEntry::Block& place = step.entry->block(first_block + i);
-        if (place.begin == place.end) continue;
-        const std::size_t group_index = step.entry->group_of(first_block + i);
-        const std::uint64_t in_group = first_block + i - step.entry->groups()[group_index].first_block;
-        const auto coded_block = coded.subspan(place.begin - coded_begin, place.end - place.begin);
-        try {
-          const GroupTables* const group = worker.tables(index, step, tensor, group_index);
-          const bool is_in_classes = group != nullptr && is_classed(group->parameters().blocks[in_group]);
-          if (!is_in_classes && mode_of(coded_block) == BlockMode::afresh && !step.entry->has_afresh_blocks())
-            throw Error(Fault::corrupt, "", "it is coded afresh, which its entry's encoding does not have");
-          worker.decoder.apply(coded_block, element_type(tensor),
-                               blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)),
-                               group, in_group);
-        } catch (const Error& error) {
-          throw Error(error.fault(), step.delta->name(),
-                      fmt::format("tensor {:?}, block {}: {}", tensor.name, first_block + i, error.what()));
-        }
-      }
+    worker.decoder.read(plans_[tensor_index].steps, {first_block + first, first_block + last});
+    for (std::uint64_t i = first; i < last; ++i) {
+      worker.decoder.apply(plans_[tensor_index].steps, tensor, first_block + i,
+                           blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)));
     }
   }
 }

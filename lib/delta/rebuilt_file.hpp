@@ -4,8 +4,8 @@
 #include "base/buffer.hpp"
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "delta/delta_reader.hpp"
-#include "engine/block.hpp"
+#include "delta/tensor_plan.hpp"
+#include "engine/engine.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -15,17 +15,6 @@
 #include <vector>
 
 namespace wdelta {
-
-/// How one tensor of a file is had: bits from somewhere, then deltas to apply, oldest first.
-struct TensorPlan {
-  std::shared_ptr<const ByteReader> origin;  ///< null: all zero bits
-  std::uint64_t origin_begin = 0;            ///< offset in origin of the first byte
-  struct Step {
-    std::shared_ptr<const DeltaReader> delta;
-    const DeltaEntry* entry;
-  };
-  std::vector<Step> steps;
-};
 
 /// A checkpoint file that exists only as a plan: some origin files and a chain of deltas, resolved tensor by tensor
 /// through all headers. It reads like any file; each block goes through the whole chain in cache, so that a chain of

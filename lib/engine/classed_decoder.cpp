@@ -63,7 +63,7 @@ void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::
                                 ranks_.get(),
                                 moves_.get(),
                                 is_masked ? flips_.get() : nullptr};
-  if (!kernels.apply(elements.data(), element_count, &found)) refuse("a change lies outside its class");
+  if (!chain_.apply(kernels, found, elements.data(), element_count)) refuse("a change lies outside its class");
 }
 
 void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,

@@ -2,6 +2,7 @@
 // Decodes classed blocks (wdelta-delta.5, "Classed blocks"); the encoder is GroupEncoder.
 #pragma once
 
+#include "engine/class_chain.hpp"
 #include "engine/engine.hpp"
 #include "engine/group.hpp"
 
@@ -31,6 +32,9 @@ class ClassedDecoder {
   void apply(const Engine& engine, const GroupTables& group, std::uint64_t block, std::span<const std::uint8_t> coded,
              std::span<std::uint8_t> elements);
 
+  /// What the deltas that go over a block have in common.
+  ClassChain& chain() { return chain_; }
+
  private:
   void decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
                       std::span<const std::uint8_t> coded);
@@ -52,6 +56,7 @@ class ClassedDecoder {
   static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_block_elements / 8 + 16;
   std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);
   std::size_t raw_bytes_ = 0;
+  ClassChain chain_;
 };
 
 }  // namespace wdelta

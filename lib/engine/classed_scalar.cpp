@@ -107,7 +107,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
 }
 
 template <class T, Order order>
-constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>};
+constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>, {}};
 
 }  // namespace
 

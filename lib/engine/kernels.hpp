@@ -45,6 +45,35 @@ struct ClassedChanges {
   const std::uint64_t* flips;          ///< a bit for each element, set where the move is taken away instead; or null
 };
 
+/// Consecutive classes.
+struct ClassRange {
+  std::uint8_t first;
+  std::uint8_t end;  ///< behind the last
+};
+constexpr std::uint32_t k_most_class_ranges = 32;
+
+/// What a chain of deltas asks of the elements of one block: the classes of all of them are ranges of those that the
+/// bounds of all of them together make.
+struct ClassRanges {
+  const std::uint8_t* bounds;  ///< ascending
+  std::uint32_t bound_count;   ///< at most 15
+  const ClassRange* ranges;
+  std::uint32_t range_count;  ///< at most k_most_class_ranges
+};
+
+/// What an engine does to take the classed blocks of a chain of deltas through one block, where looking at every
+/// element once for all of them is faster than once for each.
+struct ChainKernels {
+  /// What a map takes; 0 where the engine has none. It begins at a multiple of 64.
+  std::size_t map_bytes;
+  /// Looks at the elements and writes down which are in which range.
+  void (*map_classes)(const void* elements, std::uint32_t count, const ClassRanges* ranges, void* map);
+  /// ClassedKernels::apply() of elements whose map this is; range_of_class[k]: which range class k is. The map follows
+  /// what was moved. When it returns false the map is unspecified too.
+  bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes, const std::uint8_t* range_of_class,
+                void* map);
+};
+
 /// What an engine does to apply classed blocks of one element type. Arrays need no alignment; nothing is read or
 /// written outside them.
 struct ClassedKernels {
@@ -58,6 +87,7 @@ struct ClassedKernels {
   /// Moves the `count` elements that the changes say, in place. Returns false when a class has not so many elements;
   /// then elements are left unspecified.
   bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes);
+  ChainKernels chain;
 };
 
 /// What a decoder looks up of one alphabet. Small: a chain of deltas has many of them in use at once.

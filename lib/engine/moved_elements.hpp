@@ -15,6 +15,9 @@ struct MovedElements {
   // Rubbish may be written behind them.
   std::uint16_t position[most + 64];
   T move[most + 64];
+  // The elements, once they were moved.
+  T before[most];
+  T after[most];
 
   /// No two positions are the same. position_of(i) completes position[i]. Loading, moving and storing are loops of
   /// their own: the one in the middle becomes vectors.
@@ -23,13 +26,13 @@ struct MovedElements {
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t at = position_of(i);
       position[i] = static_cast<std::uint16_t>(at);
-      value_[i] = load<T>(elements, at);
+      before[i] = load<T>(elements, at);
     }
     if (flips != nullptr) flip(flips);
     for (std::uint32_t i = 0; i < count; ++i) {
-      value_[i] = ordered<T, order>(static_cast<T>(ordered<T, order>(value_[i]) + move[i]));
+      after[i] = ordered<T, order>(static_cast<T>(ordered<T, order>(before[i]) + move[i]));
     }
-    for (std::uint32_t i = 0; i < count; ++i) store<T>(elements, position[i], value_[i]);
+    for (std::uint32_t i = 0; i < count; ++i) store<T>(elements, position[i], after[i]);
   }
 
  private:
@@ -41,7 +44,6 @@ struct MovedElements {
   }
 
   T flip_[most];  // all ones where the move is taken away
-  T value_[most];
 };
 
 }  // namespace

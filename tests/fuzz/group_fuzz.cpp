@@ -33,12 +33,20 @@ std::vector<std::uint8_t> base_of(const GroupShape& shape) {
   return base;
 }
 
-/// What the engine makes of it; nothing where it refuses.
-std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Input& input) {
+/// chained: announced to the decoder.
+enum class Several { in_turn, chained };
+
+/// What the engine makes of it, applied so often; nothing where it refuses.
+std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Input& input, std::size_t times = 1,
+                                                 Several several = Several::in_turn) {
   std::vector<std::uint8_t> elements = base_of(input.shape);
   try {
     const GroupTables tables(input.parameters, input.shape);
-    BlockDecoder(engine).apply(input.coded, input.shape.type, elements, &tables, 0);
+    BlockDecoder decoder(engine);
+    if (several == Several::chained && is_classed(tables.parameters().blocks.front())) {
+      decoder.begin_chain(std::vector<const GroupTables*>(times, &tables));
+    }
+    for (std::size_t i = 0; i < times; ++i) decoder.apply(input.coded, input.shape.type, elements, &tables, 0);
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) std::abort();
     return std::nullopt;
@@ -66,6 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     if (engine.usable() && decoded(engine, input) != scalar) std::abort();
   }
   if (!scalar) return 0;
+  const auto thrice = decoded(engines().back(), input, 3);
+  for (const Engine& engine : engines()) {
+    if (engine.usable() && decoded(engine, input, 3, Several::chained) != thrice) std::abort();
+  }
 
   // What was taken can be coded anew and comes back.
   const std::vector<std::uint8_t> base = base_of(input.shape);

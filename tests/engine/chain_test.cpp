@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group.hpp"
+#include "groups.hpp"
+#include "guarded.hpp"
+
+#include <doctest/doctest.h>
+#include <memory>
+#include <set>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+/// Deltas that were made one after the other, all of the same blocks, and what comes of them.
+struct Chain {
+  struct Delta {
+    CodedGroup coded;
+    std::unique_ptr<GroupTables> tables;
+  };
+  ElementType type;
+  MatrixPlace place;
+  Bytes base;
+  Bytes last;
+  std::vector<Delta> deltas;
+
+  void add(const Bytes& next, BlockChoice choice) {
+    GroupEncoder encoder(best_engine(), choice);
+    Delta& delta = deltas.emplace_back();
+    encode_group(encoder, last, next, type, place, delta.coded);
+    if (!delta.coded.parameters.empty()) {
+      delta.tables = std::make_unique<GroupTables>(delta.coded.parameters, shape_of(next.size(), type, place));
+    }
+    last = next;
+  }
+
+  /// Takes the base through all of them, block by block.
+  Bytes rebuilt(const Engine& engine) const {
+    BlockDecoder decoder(engine);
+    Guarded memory(base.size());
+    Bytes result;
+    std::vector<std::size_t> coded_begin(deltas.size(), 0);
+    each_block_of(base.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
+      const auto elements = memory.copy(std::span(base).subspan(begin, size));
+      std::vector<const GroupTables*> groups;
+      for (const Delta& delta : deltas) {
+        const bool in_classes = delta.tables && is_classed(delta.tables->parameters().blocks[block]);
+        if (in_classes) groups.push_back(delta.tables.get());
+      }
+      decoder.begin_chain(groups);
+      for (std::size_t i = 0; i < deltas.size(); ++i) {
+        const CodedGroup& coded = deltas[i].coded;
+        const std::size_t coded_bytes = coded.blocks[block].size_bytes;
+        decoder.apply(std::span(coded.bytes).subspan(coded_begin[i], coded_bytes), type, elements,
+                      deltas[i].tables.get(), block);
+        coded_begin[i] += coded_bytes;
+      }
+      result.insert(result.end(), elements.begin(), elements.end());
+    });
+    return result;
+  }
+};
+
+void check(const Chain& chain) {
+  for (const Engine& engine : engines()) {
+    if (!engine.usable()) continue;
+    CAPTURE(engine.name);
+    CAPTURE(int{chain.type.width_bytes});
+    CAPTURE(int(chain.type.kind));
+    CHECK(chain.rebuilt(engine) == chain.last);
+  }
+}
+
+/// Weights with exponents next to each other, in reach of few steps of one unit.
+Bytes near_the_edges_of_exponents(std::mt19937_64& random, std::size_t count, ElementType type) {
+  Bytes bytes = random_bytes(random, count * type.width_bytes);
+  const auto shift = static_cast<unsigned>(8 * type.width_bytes - (type.kind == ElementKind::floating ? 9 : 8));
+  for (std::size_t i = 0; i < count && type.width_bytes > 1; ++i) {
+    const std::uint64_t edge = (110 + random() % 12) << shift;
+    const std::uint64_t sign = random() % 2 == 0 ? 0 : highest_bit(type);
+    put(bytes.data(), i, type.width_bytes, (edge + random() % 16 - 8) | sign);
+  }
+  return bytes;
+}
+
+/// Small steps, many where the context is even and few where it is odd, so that classes pay; across the edges too.
+Bytes moved(const Bytes& base, ElementType type, double density, std::mt19937_64& random) {
+  Bytes next = base;
+  const auto shift = static_cast<unsigned>(8 * type.width_bytes - (type.kind == ElementKind::floating ? 9 : 8));
+  std::bernoulli_distribution often(density);
+  std::bernoulli_distribution seldom(density / 20);
+  for (std::size_t i = 0; i < base.size() / type.width_bytes; ++i) {
+    const std::uint64_t element = get(base.data(), i, type.width_bytes);
+    const bool is_even = type.width_bytes > 1 && (element >> shift) % 2 == 0;
+    if (!(is_even ? often(random) : seldom(random))) continue;
+    put(next.data(), i, type.width_bytes, element_by_the_page(element, 1 + random() % 6, type));
+  }
+  return next;
+}
+
+}  // namespace
+
+TEST_CASE("a chain of classed blocks gives what its deltas give in turn, with every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_element_types) {
+    for (const std::size_t count : {200, 16384 + 50, 65536 + 1000}) {
+      for (const double density : {0.002, 0.03, 0.4}) {
+        Chain chain{type, {}, near_the_edges_of_exponents(random, count, type), {}, {}};
+        chain.last = chain.base;
+        for (int i = 0; i < 6; ++i) {
+          chain.add(moved(chain.last, type, density, random),
+                    type.width_bytes == 8 ? BlockChoice::automatic : BlockChoice::classed);
+        }
+        check(chain);
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks of other modes, and blocks without changes, may come between") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const BlockChoice choices[] = {BlockChoice::classed, BlockChoice::sparse,  BlockChoice::dense,
+                                 BlockChoice::whole,   BlockChoice::classed, BlockChoice::afresh};
+  for (const ElementType type : k_element_types) {
+    Chain chain{type, {}, near_the_edges_of_exponents(random, 65536 + 77, type), {}, {}};
+    chain.last = chain.base;
+    for (int i = 0; i < 12; ++i) {
+      const BlockChoice choice = i % 2 == 0 ? BlockChoice::classed : choices[random() % std::size(choices)];
+      const double density = random() % 4 == 0 ? 0 : 0.02;
+      chain.add(moved(chain.last, type, density, random), type.width_bytes == 8 ? BlockChoice::automatic : choice);
+    }
+    check(chain);
+  }
+}
+
+TEST_CASE("deltas with more bounds than an engine can keep apart are taken a few at a time") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Chain chain{k_bf16, {}, random_bytes(random, 65536 * 2), {}, {}};
+  chain.last = chain.base;
+  std::set<std::uint8_t> bounds;
+  for (int i = 0; i < 10; ++i) {
+    // Each delta changes elements of other exponents.
+    Bytes next = chain.last;
+    for (std::size_t at = 0; at < 65536; ++at) {
+      const std::uint64_t element = get(next.data(), at, 2);
+      const std::uint64_t exponent = element >> 7 & 0xff;
+      const std::uint64_t odds = exponent / 16 % 10 == static_cast<std::uint64_t>(i) ? 2 + exponent % 16 : 200;
+      if (random() % odds == 0) put(next.data(), at, 2, element ^ 1);
+    }
+    chain.add(next, BlockChoice::classed);
+    const ClassBounds& of_delta = chain.deltas.back().tables->parameters().bounds;
+    bounds.insert(of_delta.begin(), of_delta.end());
+  }
+  REQUIRE(bounds.size() >= k_most_classes);
+  check(chain);
+}
+
+TEST_CASE("a chain of matrices whose signs are masked") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const MatrixPlace place{512, 0};
+  Chain chain{k_bf16, place, near_the_edges_of_exponents(random, 65536, k_bf16), {}, {}};
+  chain.last = chain.base;
+  bool any_mask = false;
+  for (int i = 0; i < 5; ++i) {
+    Bytes next = chain.last;
+    for (std::size_t at = 0; at < 65536; ++at) {
+      const bool is_down = (at / 512 * 7 + i) % 3 == 0;
+      if (random() % 20 == 0)
+        put(next.data(), at, 2, element_by_the_page(get(next.data(), at, 2), is_down ? 1 : 2, k_bf16));
+    }
+    chain.add(next, BlockChoice::classed);
+    any_mask |= !chain.deltas.back().tables->parameters().mask.is_empty();
+  }
+  CHECK(any_mask);
+  check(chain);
+}
+
+}  // namespace wdelta
