@@ -108,7 +108,11 @@ struct DeviceAnswer {
   std::string reason;        ///< "NVIDIA H200, driver 13.0", or what is missing
 };
 
-/// Looks for a CUDA device, once; needs no driver to be called.
+/// Looks for a CUDA device, once; needs no driver to be called, and sets nothing up on the device. Where there are
+/// several it is the first that can be used (CUDA_VISIBLE_DEVICES says which are seen).
 const DeviceAnswer& cuda_device();
+
+/// The device that holds what `memory` points to, for callers who bring their own. None where it lies on the host.
+DeviceAnswer cuda_device_holding(const void* memory);
 
 }  // namespace wdelta
