@@ -46,7 +46,7 @@ pack() {
 }
 
 format() {
-  git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
+  git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs clang-format --dry-run --Werror
   echo "format: ok"
 }
 

@@ -30,7 +30,8 @@ struct DeviceBlock {
 };
 
 /// What was found in a block. Everything about change i of block b lies at element
-/// b * k_device_block_changes + i of an array on the device; positions ascend.
+/// b * k_device_block_changes + i of an array on the device; positions ascend. Arrays begin at multiples of 16 bytes.
+/// What lies behind the changes of a block, up to the next block's, is unspecified.
 inline constexpr std::size_t k_device_block_changes = k_block_elements;
 struct DeviceChanges {
   std::uint32_t* counts;  ///< by block
@@ -49,9 +50,20 @@ struct DevicePatch {
   std::uint32_t status;             ///< written: 0, or 1 when a class has not so many elements
 };
 
+/// Arguments of DeviceStream::apply_changes(): one block.
+struct DeviceSteps {
+  void* elements;              ///< patched in place; need not be aligned
+  std::uint32_t first_change;  ///< where its changes begin in `positions` and `steps`
+  std::uint32_t changes;       ///< at most 65,536
+};
+
 /// A queue of work on a device: everything is done in order, and asynchronously until wait(). One thread at a time.
-/// Pointers into the device's memory must stay valid until then, and host memory that is copied from or to as well.
+/// Pointers into the device's memory must stay valid until then, and host memory that is copied from or to as well;
+/// what is passed by reference or span may go at once. A stream that goes without wait() may leave its work undone.
 /// Failures of the device are Error(local) with a hint, here or at wait().
+///
+/// Kernels read memory in words of 16 bytes: bytes beside an array too, where they share such a word with it. They write
+/// nothing but what is said. Arrays of structures, ranks, moves and steps lie at multiples of their elements' width.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
@@ -75,16 +87,21 @@ class DeviceStream {
   /// starts[b] + i. `counts` and `starts` lie on the device.
   virtual void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts,
                     const std::uint32_t* starts, std::size_t block_count, void* to) = 0;
-  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null.
+  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null. Elements
+  /// of a block whose status is 1 are unspecified; nothing outside them is written whatever ranks and moves say.
   virtual void patch(ElementType type, DevicePatch* patches, std::size_t patch_count,
                      std::span<const std::uint8_t> bounds, const std::uint16_t* ranks, const void* moves,
                      const std::uint64_t* flips) = 0;
   /// BlockKernels::apply_changes(): adds steps at positions of one block.
   virtual void apply_changes(ElementType type, void* elements, const std::uint16_t* positions, const void* steps,
                              std::uint32_t changes) = 0;
+  /// The same for many blocks in one launch; `blocks` lie on the device. Steps of DeviceSteps may begin anywhere in
+  /// `positions` and `steps`, such as where find_changes() left them.
+  virtual void apply_changes(ElementType type, const DeviceSteps* blocks, std::size_t block_count,
+                             const std::uint16_t* positions, const void* steps) = 0;
   /// The BLAKE3 chaining value of every whole subtree of `subtree_bytes` (a power of two from 1024 on) of the stream:
   /// the bytes begin at chunk `first_chunk`, any alignment, and are `subtree_count` subtrees. Eight words each, on the
-  /// device. `scratch` has room for 32 bytes for each 1024.
+  /// device, as `scratch` is, which has room for 32 bytes for each 1024; both at multiples of 16 bytes.
   virtual void hash_subtrees(const void* bytes, std::size_t subtree_bytes, std::size_t subtree_count,
                              std::uint64_t first_chunk, void* scratch, std::uint32_t* values) = 0;
 };

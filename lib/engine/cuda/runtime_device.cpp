@@ -1,19 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/cuda/device_stream.hpp"
 #include "engine/cuda/runtime_error.hpp"
+#include "engine/cuda/runtime_queue.hpp"
 #include "engine/device.hpp"
 
-namespace wdelta {
+#include <vector>
 
-const DeviceAnswer& cuda_device() {
-  static const DeviceAnswer answer = [] {
-    int count = 0;
-    const cudaError_t status = cudaGetDeviceCount(&count);
-    if (status != cudaSuccess || count == 0) return DeviceAnswer{nullptr, reason_without_device(status)};
-    return DeviceAnswer{nullptr, "its kernels are still to come"};
-  }();
-  return answer;
+namespace wdelta {
+namespace cuda {
+namespace {
+
+// What the oldest of the architectures in CMakeLists.txt can do.
+constexpr int k_least_capability = 75;
+
+class RuntimeDevice final : public Device {
+ public:
+  RuntimeDevice(RuntimePlace place, std::uint64_t memory_bytes)
+      : place_(std::move(place)), memory_bytes_(memory_bytes) {}
+
+  const std::string& name() const override { return place_.name; }
+  std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<AgentStream<RuntimeQueue>>(place_); }
+  std::unique_ptr<DeviceStream> stream_of(void* native) override {
+    return std::make_unique<AgentStream<RuntimeQueue>>(place_, static_cast<cudaStream_t>(native));
+  }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
+    return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::device, size_bytes);
+  }
+  std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) override {
+    return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::pinned, size_bytes);
+  }
+
+ private:
+  const RuntimePlace place_;
+  const std::uint64_t memory_bytes_;
+};
+
+DeviceAnswer answer_of(int ordinal) {
+  cudaDeviceProp properties = {};
+  if (const cudaError_t status = cudaGetDeviceProperties(&properties, ordinal); status != cudaSuccess) {
+    return {nullptr, reason_without_device(status)};
+  }
+  if (properties.major * 10 + properties.minor < k_least_capability) {
+    return {nullptr, std::string(properties.name) + ": its compute capability is " + std::to_string(properties.major) +
+                         "." + std::to_string(properties.minor) + ", needed is 7.5"};
+  }
+  int driver = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  // Never destroyed: the runtime may be gone by then.
+  auto* const device = new RuntimeDevice({ordinal, properties.name}, properties.totalGlobalMem);
+  return {device, device->name() + ", driver " + cuda_version_text(driver)};
 }
 
-DeviceAnswer cuda_device_holding(const void*) { return cuda_device(); }
+/// Of every device, or one answer why there is none.
+const std::vector<DeviceAnswer>& answers() {
+  static const std::vector<DeviceAnswer>& all = *new std::vector<DeviceAnswer>([] {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    std::vector<DeviceAnswer> found;
+    if (status != cudaSuccess || count == 0) {
+      found.push_back({nullptr, reason_without_device(status == cudaSuccess ? cudaErrorNoDevice : status)});
+    } else {
+      for (int ordinal = 0; ordinal < count; ++ordinal) found.push_back(answer_of(ordinal));
+    }
+    return found;
+  }());
+  return all;
+}
+
+}  // namespace
+}  // namespace cuda
+
+const DeviceAnswer& cuda_device() {
+  const std::vector<DeviceAnswer>& all = cuda::answers();
+  for (const DeviceAnswer& answer : all) {
+    if (answer.device != nullptr) return answer;
+  }
+  return all.front();
+}
+
+DeviceAnswer cuda_device_holding(const void* memory) {
+  if (cuda_device().device == nullptr) return cuda_device();
+  cudaPointerAttributes attributes = {};
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return {nullptr, "no memory of a device"};
+  }
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
+    return {nullptr, "no memory of a device"};
+  }
+  return cuda::answers().at(static_cast<std::size_t>(attributes.device));
+}
 
 }  // namespace wdelta
