@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device for machines without one: the kernels of lib/engine/cuda, compiled for the host.
+#pragma once
+
+#include "engine/cuda/emulated_memory.hpp"
+#include "engine/cuda/thread_block.hpp"
+#include "engine/device.hpp"
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace wdelta::testing {
+
+/// Stricter than a device: nothing is done before somebody waits for it, and what nobody waits for never is; the host
+/// cannot touch device memory, copies must lie in it, and what is written outside is found. Slower by far.
+class EmulatedDevice final : public Device {
+ public:
+  static constexpr std::uint64_t k_memory_bytes = std::uint64_t{4} << 30;
+  explicit EmulatedDevice(std::uint64_t memory_bytes = k_memory_bytes)
+      : memory_bytes_(memory_bytes), memories_(memory_bytes) {}
+
+  const std::string& name() const override { return name_; }
+  std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::unique_ptr<DeviceStream> make_stream() override;
+  /// `native` means nothing here.
+  std::unique_ptr<DeviceStream> stream_of(void* native) override;
+  std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override;
+  std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) override;
+
+  /// From now on whatever is waited for fails, as on a device that fell off its bus.
+  void lose();
+  std::uint64_t device_bytes() const;
+  std::uint64_t most_device_bytes() const;
+  std::uint64_t launches() const;
+
+ private:
+  class Memory;
+  class Queue;
+
+  const std::string name_ = "emulated device";
+  const std::uint64_t memory_bytes_;
+  mutable std::mutex mutex_;  // one queue works at a time
+  EmulatedMemories memories_;
+  ThreadBlock thread_block_;
+  std::vector<std::uint8_t> shared_;
+  bool is_lost_ = false;
+  std::uint64_t launches_ = 0;
+};
+
+}  // namespace wdelta::testing
