@@ -62,8 +62,9 @@ struct DeviceSteps {
 /// what is passed by reference or span may go at once. A stream that goes without wait() may leave its work undone.
 /// Failures of the device are Error(local) with a hint, here or at wait().
 ///
-/// Kernels read memory in words of 16 bytes: bytes beside an array too, where they share such a word with it. They write
-/// nothing but what is said. Arrays of structures, ranks, moves and steps lie at multiples of their elements' width.
+/// Kernels read memory in words of 16 bytes: bytes beside an array too, where they share such a word with it. They
+/// write nothing but what is said. Arrays of structures, ranks, moves and steps lie at multiples of their elements'
+/// width.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
@@ -87,8 +88,9 @@ class DeviceStream {
   /// starts[b] + i. `counts` and `starts` lie on the device.
   virtual void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts,
                     const std::uint32_t* starts, std::size_t block_count, void* to) = 0;
-  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null. Elements
-  /// of a block whose status is 1 are unspecified; nothing outside them is written whatever ranks and moves say.
+  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null.
+  /// Elements of a block whose status is 1 are unspecified; nothing outside them is written whatever ranks and moves
+  /// say.
   virtual void patch(ElementType type, DevicePatch* patches, std::size_t patch_count,
                      std::span<const std::uint8_t> bounds, const std::uint16_t* ranks, const void* moves,
                      const std::uint64_t* flips) = 0;

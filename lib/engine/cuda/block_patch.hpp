@@ -63,12 +63,16 @@ struct PatchAgent {
     clear_census(thread, census, arguments.bounds);
     if (thread == 0) {
       std::uint32_t end = 0;
+      bool is_possible = true;
       WDELTA_ROLLED
-      for (std::uint32_t k = 0; k < class_count; ++k) shared.end_of_class[k] = end += patch.class_changes[k];
-      shared.are_too_few = end > count ? 1 : 0;
+      for (std::uint32_t k = 0; k < class_count; ++k) {
+        is_possible = is_possible && patch.class_changes[k] <= count - end;
+        shared.end_of_class[k] = end += patch.class_changes[k];
+      }
+      shared.are_too_few = is_possible ? 0 : 1;
     }
     threads.meet();
-    // More changes than elements: their numbers may even have run over.
+    // More changes than elements; their numbers may even have run over.
     const bool are_hopeless = shared.are_too_few != 0;
     const Words words(elements, static_cast<std::uint32_t>(count * sizeof(T)));
     each_of_run<T>(words, elements, count, thread, [&](std::uint32_t, T bits) {

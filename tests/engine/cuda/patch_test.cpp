@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elements.hpp"
+#include "engine/cuda/laws.hpp"
+#include "engine/engine.hpp"
+
+#include <algorithm>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::span<const ElementType> k_classed_types(k_element_types.data(), 6);
+
+enum class Ranks { all_there, one_beyond };
+
+/// Blocks to be patched in one launch, and what scalar makes of them.
+class PatchBatch {
+ public:
+  PatchBatch(ElementType type, Bytes bounds) : type_(type), bounds_(std::move(bounds)) {}
+
+  void add(Bytes elements, double density, std::size_t skew, Ranks kind, std::mt19937_64& random) {
+    const auto count = static_cast<std::uint32_t>(elements.size() / type_.width_bytes);
+    // Of each class some members, by a look at the elements as scalar classes them.
+    std::vector<std::uint16_t> positions(count);
+    for (std::uint32_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(i);
+    std::vector<std::uint16_t> ranks(count);
+    Bytes classes(count);
+    engine_named("scalar").block(type_).rank_changes(elements.data(), count, bounds_.data(),
+                                                     static_cast<std::uint32_t>(bounds_.size()), positions.data(),
+                                                     count, ranks.data(), classes.data());
+    Block block = {};
+    block.patch.count = count;
+    block.patch.first_change = static_cast<std::uint32_t>(ranks_.size());
+    block.patch.first_flip = static_cast<std::uint32_t>(flips_.size());
+    block.patch.status = 77;
+    std::bernoulli_distribution changes(density);
+    for (std::uint32_t k = 0; k <= bounds_.size(); ++k) {
+      std::uint32_t members = 0;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (classes[i] != k) continue;
+        ++members;
+        if (changes(random)) add_change(block, k, ranks[i], random);
+      }
+      if (kind == Ranks::one_beyond && k == bounds_.size()) {
+        add_change(block, k, static_cast<std::uint16_t>(members), random);
+      }
+    }
+    for (std::uint32_t i = 0; i < (count + 63) / 64; ++i) flips_.push_back(random());
+    block.at = (elements_.size() + 15) / 16 * 16 + skew;
+    elements_.resize(block.at);
+    elements_.insert(elements_.end(), elements.begin(), elements.end());
+    blocks_.push_back(block);
+  }
+
+  void check(Device& device, bool with_flips) {
+    const auto stream = device.make_stream();
+    const OnDevice<std::uint8_t> elements(device, *stream, elements_);
+    const OnDevice<std::uint16_t> ranks(device, *stream, ranks_);
+    const OnDevice<std::uint8_t> moves(device, *stream, moves_);
+    const OnDevice<std::uint64_t> flips(device, *stream, flips_);
+    std::vector<DevicePatch> described;
+    for (const Block& block : blocks_) {
+      described.push_back(block.patch);
+      described.back().elements = elements.begin() + block.at;
+    }
+    const OnDevice<DevicePatch> patches(device, *stream, described);
+    stream->patch(type_, patches.begin(), patches.size(), bounds_, ranks.begin(), moves.begin(),
+                  with_flips ? flips.begin() : nullptr);
+    const std::vector<DevicePatch> patched = patches.get(*stream);
+    Bytes result = elements.get(*stream);
+
+    Bytes expected = elements_;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const DevicePatch& patch = blocks_[i].patch;
+      const ClassedChanges changes = {bounds_.data(),
+                                      static_cast<std::uint32_t>(bounds_.size()),
+                                      patch.class_changes,
+                                      ranks_.data() + patch.first_change,
+                                      moves_.data() + patch.first_change * type_.width_bytes,
+                                      with_flips ? flips_.data() + patch.first_flip : nullptr};
+      const bool is_done =
+          engine_named("scalar").classed(type_).apply(expected.data() + blocks_[i].at, patch.count, &changes);
+      CAPTURE(int{type_.width_bytes});
+      CAPTURE(int(type_.kind));
+      CAPTURE(patch.count);
+      CAPTURE(blocks_[i].at % 16);
+      REQUIRE(patched[i].status == (is_done ? 0 : 1));
+      const auto at = static_cast<std::ptrdiff_t>(blocks_[i].at);
+      const auto end = at + static_cast<std::ptrdiff_t>(patch.count * type_.width_bytes);
+      // What a refused block holds is unspecified.
+      if (!is_done) std::copy(result.begin() + at, result.begin() + end, expected.begin() + at);
+      REQUIRE(std::equal(result.begin() + at, result.begin() + end, expected.begin() + at));
+    }
+    REQUIRE(result == expected);
+  }
+
+ private:
+  struct Block {
+    DevicePatch patch;
+    std::size_t at;
+  };
+
+  void add_change(Block& block, std::uint32_t of_class, std::uint16_t rank, std::mt19937_64& random) {
+    ++block.patch.class_changes[of_class];
+    ranks_.push_back(rank);
+    const Bytes move = random_bytes(random, type_.width_bytes);
+    moves_.insert(moves_.end(), move.begin(), move.end());
+  }
+
+  ElementType type_;
+  Bytes bounds_;
+  std::vector<Block> blocks_;
+  Bytes elements_;
+  std::vector<std::uint16_t> ranks_;
+  Bytes moves_;
+  std::vector<std::uint64_t> flips_;
+};
+
+const Bytes k_bounds = {40, 100, 120, 121, 122, 123, 124, 125, 126, 127, 130, 180, 220, 250, 255};
+
+}  // namespace
+
+DEVICE_LAW("patches are scalar's for every length to 200 and alignment, with flips and without") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_classed_types) {
+    for (const bool with_flips : {false, true}) {
+      PatchBatch batch(type, {100, 125, 200});
+      for (std::size_t count = 0; count <= 200; ++count) {
+        batch.add(random_bytes(random, count * type.width_bytes), count % 3 == 0 ? 1.0 : 0.1, count % 16,
+                  Ranks::all_there, random);
+      }
+      batch.check(device, with_flips);
+    }
+  }
+}
+
+DEVICE_LAW("patches are scalar's at the edges of runs and in whole blocks, at any density") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_classed_types) {
+    for (const Bytes& bounds : {Bytes{}, k_bounds}) {
+      PatchBatch batch(type, bounds);
+      std::size_t skew = 0;
+      for (const std::size_t count : {255, 256, 257, 1025, 65535, 65536}) {
+        for (const double density : {0.0, 0.001, 0.1, 1.0}) {
+          batch.add(random_bytes(random, count * type.width_bytes), density, 5 * skew++ % 16, Ranks::all_there, random);
+        }
+      }
+      batch.check(device, true);
+    }
+  }
+}
+
+DEVICE_LAW("all 65,536 bf16 patterns are moved as scalar moves them") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Bytes elements;
+  for (std::uint32_t i = 0; i < k_block_elements; ++i) {
+    elements.push_back(static_cast<std::uint8_t>(i));
+    elements.push_back(static_cast<std::uint8_t>(i >> 8));
+  }
+  PatchBatch batch(k_bf16, k_bounds);
+  batch.add(elements, 1.0, 0, Ranks::all_there, random);
+  batch.add(elements, 0.5, 0, Ranks::all_there, random);
+  batch.check(device, true);
+}
+
+DEVICE_LAW("a block whose class has too few elements is refused, and others are not") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_classed_types) {
+    PatchBatch batch(type, {90, 125});
+    for (const std::size_t count : {0, 1, 100, 256, 65000}) {
+      for (const Ranks kind : {Ranks::one_beyond, Ranks::all_there}) {
+        batch.add(random_bytes(random, count * type.width_bytes), 0.1, 1, kind, random);
+      }
+    }
+    batch.check(device, false);
+  }
+}
+
+DEVICE_LAW("ranks that make no sense write nothing outside") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const auto stream = device.make_stream();
+  for (int round = 0; round < 50; ++round) {
+    const std::size_t count = 1 + random() % 3000;
+    Bytes around = random_bytes(random, 2 * count + 512);
+    const OnDevice<std::uint8_t> elements(device, *stream, around);
+    std::vector<std::uint16_t> nonsense(600);
+    for (std::uint16_t& rank : nonsense) rank = static_cast<std::uint16_t>(random() % (2 * count));
+    const OnDevice<std::uint16_t> ranks(device, *stream, nonsense);
+    const OnDevice<std::uint16_t> moves(device, *stream, nonsense);
+    DevicePatch patch = {};
+    patch.elements = elements.begin() + 256;
+    patch.count = static_cast<std::uint32_t>(count);
+    for (std::uint32_t& of_class : patch.class_changes) of_class = 100;
+    // So many that their sum runs over, and is small again.
+    if (round % 5 == 0) patch.class_changes[0] = patch.class_changes[1] = std::uint32_t{1} << 31;
+    const OnDevice<DevicePatch> patches(device, *stream, std::span(&patch, 1));
+    stream->patch(k_bf16, patches.begin(), 1, Bytes{60, 120, 125, 190, 250}, ranks.begin(), moves.begin(), nullptr);
+    const Bytes result = elements.get(*stream);
+    CHECK(std::equal(result.begin(), result.begin() + 256, around.begin()));
+    CHECK(std::equal(result.end() - 256, result.end(), around.end() - 256));
+  }
+}
+
+}  // namespace wdelta
