@@ -12,7 +12,7 @@ SEED     ?=
 
 CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 
-.PHONY: all deps demo test check manual bench bench-size bench-transfer memory asan tsan fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
@@ -48,6 +48,9 @@ bench-size: all ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive fil
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl
 	@python3 -B tests/bench/transfer_bench.py $(BUILD) $(if $(filter file,$(origin SIZE)),2G,$(SIZE))
+
+bench-cuda: all ## copy, diff, patch and BLAKE3 in a CUDA device's memory (SIZE=8G a side)
+	@$(BUILD)/tests/bench-cuda $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
 
 memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/setup.sh packages time bc
