@@ -25,49 +25,56 @@ void ChangeSymbols::begin(SignKeeping sign_keeping) {
 
 BlockSymbols ChangeSymbols::add(const Engine& engine, ElementType type, const ClassBounds& bounds,
                                 std::uint32_t first_element, const FoundChanges& found) {
-  const CodingKernels& coding = engine.kernels->coding;
   const auto element_count = static_cast<std::uint32_t>(found.base.size() / type.width_bytes);
   const auto changes = static_cast<std::uint32_t>(found.positions.size());
   const auto bound_count = static_cast<std::uint32_t>(bounds.size());
-  BlockSymbols& block = blocks_.emplace_back();
   engine.block(type).rank_changes(found.base.data(), element_count, bounds.data(), bound_count, found.positions.data(),
                                   changes, ranks_.get(), change_classes_.get());
-  coding.order_by_class(change_classes_.get(), changes, bound_count + 1, block.counts.data(), order_.get());
-  order_by_class(type, block, found.steps);
-  if (has_signs()) append_signs(type, first_element, found);
+  return add(engine.kernels->coding, type, bound_count + 1, first_element,
+             {found.positions, found.steps, ranks_.get(), change_classes_.get()});
+}
+
+BlockSymbols ChangeSymbols::add(const CodingKernels& coding, ElementType type, std::uint32_t class_count,
+                                std::uint32_t first_element, const RankedChanges& ranked) {
+  const auto changes = static_cast<std::uint32_t>(ranked.positions.size());
+  BlockSymbols& block = blocks_.emplace_back();
+  coding.order_by_class(ranked.classes, changes, class_count, block.counts.data(), order_.get());
+  order_by_class(type, block, ranked);
+  if (has_signs()) append_signs(type, first_element, ranked);
   append_symbols(coding, changes, block);
   return block;
 }
 
 // Steps as order_ has them, and gaps.
-void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, const void* typed_steps) {
+void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked) {
+  const std::uint16_t* const ranks = ranked.ranks;
   const auto order = [&]<class T>(const T* typed) {
     std::uint32_t i = 0;
     for (std::uint32_t k = 0; k < k_most_classes; ++k) {
       std::uint32_t next_rank = 0;
       for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
         const std::uint32_t change = order_[i];
-        gaps_[i] = static_cast<std::uint16_t>(ranks_[change] - next_rank);
-        next_rank = ranks_[change] + 1U;
+        gaps_[i] = static_cast<std::uint16_t>(ranks[change] - next_rank);
+        next_rank = ranks[change] + 1U;
         steps_[i] = typed[change];
       }
       counts_[k].changes += block.counts[k];
       counts_[k].gap_sum += next_rank - block.counts[k];
     }
   };
-  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(typed_steps));
-  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(typed_steps));
-  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(typed_steps));
+  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(ranked.steps));
+  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(ranked.steps));
+  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(ranked.steps));
 }
 
-void ChangeSymbols::append_signs(ElementType type, std::uint32_t first_element, const FoundChanges& found) {
-  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(found.steps);
-  const std::size_t changes = found.positions.size();
+void ChangeSymbols::append_signs(ElementType type, std::uint32_t first_element, const RankedChanges& ranked) {
+  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(ranked.steps);
+  const std::size_t changes = ranked.positions.size();
   const std::size_t first = signs_.size();
   orders_.insert(orders_.end(), order_.get(), order_.get() + changes);
   signs_.resize(first + changes);
   for (std::size_t i = 0; i < changes; ++i) {
-    signs_[first + i] = SignedChange(first_element + found.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
+    signs_[first + i] = SignedChange(first_element + ranked.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
   }
 }
 

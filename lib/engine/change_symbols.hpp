@@ -25,6 +25,14 @@ struct FoundChanges {
   const void* steps;
 };
 
+/// The same, and where each lies in its class: what rank_changes() says.
+struct RankedChanges {
+  std::span<const std::uint16_t> positions;
+  const void* steps;
+  const std::uint16_t* ranks;
+  const std::uint8_t* classes;
+};
+
 /// Where the symbols of one block are.
 struct BlockSymbols {
   ClassCounts counts{};
@@ -46,6 +54,9 @@ class ChangeSymbols {
   /// Appends the changes of one block, which begins with this element of the group; blocks come in order.
   BlockSymbols add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint32_t first_element,
                    const FoundChanges& found);
+  /// The same where ranks and classes, of so many, are known already.
+  BlockSymbols add(const CodingKernels& coding, ElementType type, std::uint32_t class_count,
+                   std::uint32_t first_element, const RankedChanges& ranked);
   /// Turns signs of symbols as those of signs() were turned.
   void take_signs();
 
@@ -60,8 +71,8 @@ class ChangeSymbols {
   }
 
  private:
-  void order_by_class(ElementType type, const BlockSymbols& block, const void* typed_steps);
-  void append_signs(ElementType type, std::uint32_t first_element, const FoundChanges& found);
+  void order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked);
+  void append_signs(ElementType type, std::uint32_t first_element, const RankedChanges& ranked);
   void append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block);
 
   // Of one block.

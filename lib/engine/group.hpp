@@ -26,6 +26,26 @@ struct CodedGroup {
   void clear();
 };
 
+/// A block that was compared elsewhere, on a device. Steps and contexts (class_map.hpp), of the elements of base that
+/// change, are one for each position.
+struct ComparedBlock {
+  std::uint32_t element_count;
+  std::span<const std::uint16_t> positions;
+  const void* steps;
+  const std::uint8_t* contexts;
+};
+
+/// Its bytes. They are asked for where changes do not say enough: of the first blocks of a group, and where most of a
+/// block changes.
+class BlockBytes {
+ public:
+  virtual ~BlockBytes() = default;
+  virtual std::span<const std::uint8_t> base() = 0;
+  virtual std::span<const std::uint8_t> next() = 0;
+};
+
+struct RankedChanges;  // change_symbols.hpp
+
 /// Codes groups one after the other, each block as it comes; owns scratch memory, so one per thread. The bytes depend
 /// on the input and the choice alone, not on the engine.
 class GroupEncoder {
@@ -38,11 +58,28 @@ class GroupEncoder {
   void begin(ElementType type, const MatrixPlace& place, std::uint64_t element_count);
   /// The next block: see BlockEncoder::encode(). All but the last are whole. Nothing is kept of the spans.
   void add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next);
+
+  /// Whether blocks of such elements can be added as ComparedBlock.
+  bool takes_compared(ElementType type) const;
+  /// The next block of a group all of which is added so; nothing is kept of it. Once there are all, bounds() says the
+  /// classes, and add_ranks(), for each block in turn, where its changes lie in these.
+  void add(const ComparedBlock& compared, BlockBytes& bytes);
+  /// Null where nobody asks for ranks.
+  const ClassBounds* bounds();
+  void add_ranks(std::size_t block, const RankedChanges& ranked);
+
   /// Ends the group and replaces `group`.
   void finish(CodedGroup& group);
 
  private:
   struct Scratch;
+  template <class Bytes>
+  BlockSummary code_alone(Bytes& bytes);
+  template <class Bytes>
+  bool is_told_from_zeros(std::uint32_t element_count, Bytes& bytes);
+  template <class Bytes, class Keep>
+  void weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep);
+
   BlockEncoder blocks_;
   const Engine* engine_;
   BlockChoice choice_;

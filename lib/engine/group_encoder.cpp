@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/bits.hpp"
 #include "engine/change_symbols.hpp"
+#include "engine/classed_encoder.hpp"
 #include "engine/group.hpp"
 #include "engine/sparse.hpp"
 
@@ -16,9 +16,6 @@ constexpr std::uint32_t k_classes_by_default = 12;
 constexpr std::size_t k_few_changes = 512;
 // Classes are chosen once this many changes have been seen. Blocks before are held back.
 constexpr std::uint64_t k_telling_changes = 768;
-// Where a class's step symbols begin among its entries; gaps come first.
-constexpr std::uint32_t k_step_entries = k_gap_buckets;
-constexpr std::uint32_t k_class_entries = 256;
 
 /// One block between the pass that finds its changes and the one that codes them.
 struct GatheredBlock {
@@ -67,9 +64,6 @@ struct GroupEncoder::Scratch {
   // Of one block.
   std::unique_ptr<std::uint16_t[]> positions = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
-  std::unique_ptr<std::uint16_t[]> gap_entries = room<std::uint16_t>(k_block_elements);
-  std::unique_ptr<std::uint16_t[]> step_entries = room<std::uint16_t>(k_block_elements);
-  std::unique_ptr<std::uint16_t[]> words = room<std::uint16_t>(2 * k_block_elements + 8);
   // Of the group.
   ElementType type;
   MatrixPlace place;
@@ -84,13 +78,15 @@ struct GroupEncoder::Scratch {
   ChangeSymbols symbols;
   std::vector<std::uint8_t> alone;
   std::size_t change_count = 0;
-  std::vector<EncodeEntry> entries;
+  ClassedEncoder classed;
 
   void clear();
+  GatheredBlock& begin_block();
   void choose_classes(const Engine& engine);
+  std::uint32_t first_element(std::size_t index) const { return static_cast<std::uint32_t>(index * k_block_elements); }
   void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
+  void hold(std::size_t index, const FoundChanges& changes);
   GroupParameters fit_parameters();
-  void append_block(const Engine& engine, const GatheredBlock& block, std::vector<std::uint8_t>& coded);
 };
 
 void GroupEncoder::Scratch::clear() {
@@ -120,11 +116,18 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
 }
 
 void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, const FoundChanges& changes) {
-  const auto first_element = static_cast<std::uint32_t>(index * k_block_elements);
-  blocks[index].symbols = symbols.add(engine, type, *bounds, first_element, changes);
+  blocks[index].symbols = symbols.add(engine, type, *bounds, first_element(index), changes);
 }
 
-// Everything but the counts of blocks, and the tables to code with.
+void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
+  const auto* const typed_steps = static_cast<const std::uint8_t*>(changes.steps);
+  held.blocks.push_back({index, changes.base.size(), changes.positions.size()});
+  held.base.insert(held.base.end(), changes.base.begin(), changes.base.end());
+  held.positions.insert(held.positions.end(), changes.positions.begin(), changes.positions.end());
+  held.steps.insert(held.steps.end(), typed_steps, typed_steps + changes.positions.size() * type.width_bytes);
+}
+
+// Everything but the counts of blocks.
 GroupParameters GroupEncoder::Scratch::fit_parameters() {
   GroupParameters parameters;
   parameters.bounds = *bounds;
@@ -132,64 +135,12 @@ GroupParameters GroupEncoder::Scratch::fit_parameters() {
     parameters.mask = sign_mask_chooser.choose(symbols.signs(), place, element_count);
     if (!parameters.mask.is_empty()) symbols.take_signs();
   }
-  entries.assign((bounds->size() + 1) * k_class_entries, 0);
   for (std::size_t k = 0; k <= bounds->size(); ++k) {
-    const ClassCoding& coding = parameters.classes.emplace_back(
+    parameters.classes.push_back(
         fitted(symbols.counts()[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
-    if (!coding.is_used()) continue;
-    fill_encode_entries(coding.gap_frequencies(), entries.data() + k * k_class_entries);
-    fill_encode_entries(coding.step_frequencies(), entries.data() + k * k_class_entries + k_step_entries);
   }
+  classed.begin(parameters.classes);
   return parameters;
-}
-
-void GroupEncoder::Scratch::append_block(const Engine& engine, const GatheredBlock& block,
-                                         std::vector<std::uint8_t>& coded) {
-  const std::uint32_t changes = block.summary.changes;
-  const std::uint32_t lanes = lanes_for(changes);
-  // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
-  std::array<std::uint8_t, 16> payload{};
-  const std::span<const std::uint8_t> raw = symbols.raw_of(block.symbols);
-  const std::size_t in_states = std::min<std::size_t>(raw.size(), state_payload_bytes(lanes));
-  std::copy_n(raw.data(), in_states, payload.data());
-  std::array<std::uint32_t, 8> states{};
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    std::uint32_t three_bytes = 0;
-    for (std::uint32_t k = 0; k < 3 && 15 * lane / 8 + k < payload.size(); ++k) {
-      three_bytes |= std::uint32_t{payload[15 * lane / 8 + k]} << (8 * k);
-    }
-    states[lane] = 0x8000U | ((three_bytes >> (15 * lane % 8)) & 0x7fff);
-  }
-
-  const std::uint8_t* const gaps = symbols.gaps_of(block.symbols);
-  const std::uint8_t* const steps_of_block = symbols.steps_of(block.symbols);
-  std::uint32_t i = 0;
-  for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-    const auto first_entry = static_cast<std::uint16_t>(k * k_class_entries);
-    for (const std::uint32_t end = i + block.symbols.counts[k]; i < end; ++i) {
-      gap_entries[i] = static_cast<std::uint16_t>(first_entry + gaps[i]);
-      step_entries[i] = static_cast<std::uint16_t>(first_entry + k_step_entries + steps_of_block[i]);
-    }
-  }
-  std::uint16_t* const words_end = words.get() + 2 * k_block_elements + 8;
-  const std::uint16_t* const first_word = engine.kernels->coding.encode_symbols(
-      entries.data(), gap_entries.get(), step_entries.get(), changes, lanes, states.data(), words_end);
-  const auto append = [&](const void* from, std::size_t size_bytes) {
-    const auto* const bytes = static_cast<const std::uint8_t*>(from);
-    coded.insert(coded.end(), bytes, bytes + size_bytes);
-  };
-  // States are anything from 2^15 to 2^31: how many bits beyond 15, then the bits below the highest.
-  BitWriter bits(coded);
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    bits.write(static_cast<std::uint32_t>(std::bit_width(states[lane])) - 16, 4);
-  }
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    const auto below = static_cast<std::uint32_t>(std::bit_width(states[lane])) - 1;
-    bits.write(states[lane] - (1U << below), below);
-  }
-  bits.finish();
-  append(first_word, static_cast<std::size_t>(words_end - first_word) * sizeof(std::uint16_t));
-  append(raw.data() + in_states, raw.size() - in_states);
 }
 
 GroupEncoder::GroupEncoder(const Engine& engine, BlockChoice choice)
@@ -209,56 +160,120 @@ void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64
   scratch.symbols.begin(place.has_rows() && type.kind == ElementKind::floating ? SignKeeping::kept : SignKeeping::none);
 }
 
-void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
+GatheredBlock& GroupEncoder::Scratch::begin_block() {
+  GatheredBlock& block = blocks.emplace_back();
+  block.alone_begin = block.alone_end = alone.size();
+  return block;
+}
+
+template <class Bytes>
+BlockSummary GroupEncoder::code_alone(Bytes& bytes) {
+  GatheredBlock& block = scratch_->blocks.back();
+  const BlockSummary summary = blocks_.encode(bytes.base(), bytes.next(), scratch_->type, scratch_->alone);
+  block.alone_mode = summary.mode;
+  block.alone_end = scratch_->alone.size();
+  return summary;
+}
+
+// A tensor that starts afresh: what it starts from says nothing of its elements, but for those that are zeros too.
+// Returns whether no more is asked of the block.
+template <class Bytes>
+bool GroupEncoder::is_told_from_zeros(std::uint32_t element_count, Bytes& bytes) {
+  GatheredBlock& block = scratch_->blocks.back();
+  block.summary = code_alone(bytes);
+  block.is_only_alone = block.summary.changes > element_count / 2;
+  return block.is_only_alone || block.summary.changes == 0;
+}
+
+// What its changes make of the newest block, all but their symbols. keep() is called once it is among those counted, or
+// once it is known that the classes are chosen already.
+template <class Bytes, class Keep>
+void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep) {
   Scratch& scratch = *scratch_;
-  GatheredBlock& block = scratch.blocks.emplace_back();
-  block.alone_begin = block.alone_end = scratch.alone.size();
-  const auto code_alone = [&] {
-    const BlockSummary summary = blocks_.encode(base, next, scratch.type, scratch.alone);
-    block.alone_mode = summary.mode;
-    block.alone_end = scratch.alone.size();
-    return summary;
-  };
-  if (!scratch.is_classed) {
-    block.summary = code_alone();
-    return;
-  }
-  const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
-  if (choice_ != BlockChoice::classed && is_all_zeros(base)) {
-    // A tensor that starts afresh: what it starts from says nothing of its elements, but for those that are zeros too.
-    block.summary = code_alone();
-    block.is_only_alone = block.summary.changes > count / 2;
-    if (block.is_only_alone || block.summary.changes == 0) return;
-  }
-  const std::uint32_t changes =
-      engine_->block(scratch.type)
-          .find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
-  if (changes == 0) return;
+  GatheredBlock& block = scratch.blocks.back();
+  const auto changes = static_cast<std::uint32_t>(compared.positions.size());
   block.summary.changes = changes;
-  const std::uint64_t largest = largest_step(scratch.steps.get(), changes, scratch.type.width_bytes);
+  const std::uint64_t largest = largest_step(compared.steps, changes, scratch.type.width_bytes);
   block.summary.largest_step = largest / 2 + largest % 2;
   scratch.change_count += changes;
   // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; what changes all over
   // may grow; and of bits that flip at random only a few steps are made.
   if (choice_ != BlockChoice::classed && block.alone_mode == BlockMode::same &&
-      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes || changes > count / 2 ||
-       scratch.has_far_steps)) {
-    code_alone();
+      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes ||
+       changes > compared.element_count / 2 || scratch.has_far_steps)) {
+    code_alone(bytes);
   }
 
-  const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
-  if (scratch.bounds) {
-    return scratch.gather(*engine_, scratch.blocks.size() - 1, {base, positions, scratch.steps.get()});
-  }
-  scratch.chooser.count(base, scratch.type, positions, scratch.steps.get());
-  const auto* const steps = reinterpret_cast<const std::uint8_t*>(scratch.steps.get());
-  scratch.held.blocks.push_back({scratch.blocks.size() - 1, base.size(), changes});
-  scratch.held.base.insert(scratch.held.base.end(), base.begin(), base.end());
-  scratch.held.positions.insert(scratch.held.positions.end(), positions.begin(), positions.end());
-  scratch.held.steps.insert(scratch.held.steps.end(), steps, steps + std::size_t{changes} * scratch.type.width_bytes);
+  if (scratch.bounds) return keep();
+  scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
+  keep();
   if (scratch.chooser.change_count() < k_telling_changes) return;
   scratch.choose_classes(*engine_);
-  if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same) code_alone();
+  if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same)
+    code_alone(bytes);
+}
+
+void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
+  struct {
+    std::span<const std::uint8_t> from, to;
+    std::span<const std::uint8_t> base() const { return from; }
+    std::span<const std::uint8_t> next() const { return to; }
+  } const bytes{base, next};
+  Scratch& scratch = *scratch_;
+  GatheredBlock& block = scratch.begin_block();
+  if (!scratch.is_classed) {
+    block.summary = code_alone(bytes);
+    return;
+  }
+  const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
+  if (choice_ != BlockChoice::classed && is_all_zeros(base) && is_told_from_zeros(count, bytes)) return;
+  const std::uint32_t changes =
+      engine_->block(scratch.type)
+          .find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
+  if (changes == 0) return;
+  const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
+  weigh({count, positions, scratch.steps.get(), nullptr}, bytes, [&] {
+    const FoundChanges found{base, positions, scratch.steps.get()};
+    const std::size_t index = scratch.blocks.size() - 1;
+    if (scratch.bounds) {
+      scratch.gather(*engine_, index, found);
+    } else {
+      scratch.hold(index, found);
+    }
+  });
+}
+
+bool GroupEncoder::takes_compared(ElementType type) const {
+  return (choice_ == BlockChoice::automatic || choice_ == BlockChoice::classed) && type.width_bytes <= 4;
+}
+
+void GroupEncoder::add(const ComparedBlock& compared, BlockBytes& bytes) {
+  scratch_->begin_block();
+  const std::size_t changes = compared.positions.size();
+  if (changes == 0) return;
+  const auto may_be_from_zeros = [&] {
+    return std::all_of(compared.contexts, compared.contexts + changes, [](std::uint8_t each) { return each == 0; });
+  };
+  if (choice_ != BlockChoice::classed && may_be_from_zeros() && is_all_zeros(bytes.base()) &&
+      is_told_from_zeros(compared.element_count, bytes)) {
+    return;
+  }
+  weigh(compared, bytes, [] {});
+}
+
+const ClassBounds* GroupEncoder::bounds() {
+  Scratch& scratch = *scratch_;
+  if (!scratch.is_classed || scratch.change_count == 0) return nullptr;
+  if (!scratch.bounds) scratch.choose_classes(*engine_);
+  return &*scratch.bounds;
+}
+
+void GroupEncoder::add_ranks(std::size_t block, const RankedChanges& ranked) {
+  Scratch& scratch = *scratch_;
+  if (ranked.positions.empty() || scratch.blocks[block].is_only_alone) return;
+  const auto class_count = static_cast<std::uint32_t>(scratch.bounds->size()) + 1;
+  scratch.blocks[block].symbols =
+      scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, scratch.first_element(block), ranked);
 }
 
 void GroupEncoder::finish(CodedGroup& group) {
@@ -277,9 +292,8 @@ void GroupEncoder::finish(CodedGroup& group) {
     group.clear();
     for (const GatheredBlock& block : scratch.blocks) append_alone(block);
   };
-  if (!scratch.is_classed || scratch.change_count == 0) return append_all_alone();
+  if (bounds() == nullptr) return append_all_alone();
 
-  if (!scratch.bounds) scratch.choose_classes(*engine_);
   GroupParameters parameters = scratch.fit_parameters();
   bool any_classed = false;
   for (GatheredBlock& block : scratch.blocks) {
@@ -289,7 +303,9 @@ void GroupEncoder::finish(CodedGroup& group) {
       parameters.blocks.push_back({});
       continue;
     }
-    if (block.summary.changes != 0) scratch.append_block(*engine_, block, group.bytes);
+    if (block.summary.changes != 0) {
+      scratch.classed.append(engine_->kernels->coding, scratch.symbols, block.symbols, group.bytes);
+    };
     const std::size_t size_bytes = group.bytes.size() - before;
     if (block.alone_mode != BlockMode::same && scratch.change_count > k_few_changes &&
         block.alone_end - block.alone_begin < size_bytes) {

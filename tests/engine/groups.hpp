@@ -3,6 +3,7 @@
 #pragma once
 
 #include "elements.hpp"
+#include "engine/change_symbols.hpp"
 #include "engine/group.hpp"
 
 #include <algorithm>
@@ -43,6 +44,48 @@ inline void encode_group(GroupEncoder& encoder, const std::vector<std::uint8_t>&
   encoder.finish(group);
 }
 
+/// The same from changes that are found and ranked here, as a device does it.
+inline void encode_compared_group(GroupEncoder& encoder, const std::vector<std::uint8_t>& base,
+                                  const std::vector<std::uint8_t>& next, ElementType type, const MatrixPlace& place,
+                                  CodedGroup& group) {
+  struct Block final : BlockBytes {
+    std::span<const std::uint8_t> base_bytes, next_bytes;
+    std::vector<std::uint16_t> positions = std::vector<std::uint16_t>(k_block_elements + 64);
+    std::vector<std::uint8_t> steps = std::vector<std::uint8_t>((k_block_elements + 64) * 4);
+    std::vector<std::uint8_t> contexts;
+    std::span<const std::uint8_t> base() override { return base_bytes; }
+    std::span<const std::uint8_t> next() override { return next_bytes; }
+  };
+  const BlockKernels& kernels = engines().back().block(type);
+  std::vector<Block> blocks;
+  encoder.begin(type, place, base.size() / type.width_bytes);
+  each_block_of(base.size(), type, [&](std::size_t, std::size_t begin, std::size_t size) {
+    Block& block = blocks.emplace_back();
+    block.base_bytes = std::span(base).subspan(begin, size);
+    block.next_bytes = std::span(next).subspan(begin, size);
+    const auto count = static_cast<std::uint32_t>(size / type.width_bytes);
+    block.positions.resize(kernels.find_changes(block.base_bytes.data(), block.next_bytes.data(), count,
+                                                block.positions.data(), block.steps.data()));
+    for (const std::size_t at : block.positions) {
+      const std::uint64_t element = get(block.base_bytes.data(), at, type.width_bytes);
+      block.contexts.push_back(context_of(element << (64 - 8 * type.width_bytes), type.kind));
+    }
+    encoder.add({count, block.positions, block.steps.data(), block.contexts.data()}, block);
+  });
+  const ClassBounds* const bounds = encoder.bounds();
+  for (std::size_t i = 0; bounds != nullptr && i < blocks.size(); ++i) {
+    const Block& block = blocks[i];
+    std::vector<std::uint16_t> ranks(block.positions.size());
+    std::vector<std::uint8_t> classes(block.positions.size());
+    kernels.rank_changes(block.base_bytes.data(),
+                         static_cast<std::uint32_t>(block.base_bytes.size() / type.width_bytes), bounds->data(),
+                         static_cast<std::uint32_t>(bounds->size()), block.positions.data(),
+                         static_cast<std::uint32_t>(block.positions.size()), ranks.data(), classes.data());
+    encoder.add_ranks(i, {block.positions, block.steps.data(), ranks.data(), classes.data()});
+  }
+  encoder.finish(group);
+}
+
 /// Throws what the decoder throws.
 inline void decode_group(BlockDecoder& decoder, const CodedGroup& group, ElementType type, const MatrixPlace& place,
                          std::vector<std::uint8_t>& elements) {
@@ -66,6 +109,7 @@ class GroupCoders {
       encoders_.emplace_back(engine, choice);
       decoders_.emplace_back(engine);
     }
+    compared_.emplace(engines().back(), choice);
   }
 
   /// Encodes with every engine, decodes with every engine. Returns what is wrong, or nothing.
@@ -77,6 +121,13 @@ class GroupCoders {
       if (made.parameters != coded.parameters) return names_[i] + ": other parameters than " + names_[0];
       if (made.bytes != coded.bytes) return names_[i] + ": other bytes than " + names_[0];
       if (const char* const wrong = wrong_summary(made, base, next, type)) return names_[i] + ": " + wrong;
+    }
+    if (compared_->takes_compared(type)) {
+      encode_compared_group(*compared_, base, next, type, place, other_);
+      if (other_.parameters != coded.parameters) return "compared elsewhere: other parameters";
+      if (other_.bytes != coded.bytes) return "compared elsewhere: other bytes";
+      if (const char* const wrong = wrong_summary(other_, base, next, type))
+        return std::string("compared elsewhere: ") + wrong;
     }
     for (std::size_t i = 0; i < decoders_.size(); ++i) {
       elements_ = base;
@@ -133,6 +184,7 @@ class GroupCoders {
   std::vector<std::string> names_;
   std::vector<GroupEncoder> encoders_;
   std::vector<BlockDecoder> decoders_;
+  std::optional<GroupEncoder> compared_;
   CodedGroup other_;
   std::vector<std::uint8_t> elements_;
 };
