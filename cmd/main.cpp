@@ -60,7 +60,8 @@ Json version_of(const Context& context) {
     engine_list.push_back({{"name", engine.name},
                            {"usable", engine.usable()},
                            {"in_use", &engine == &context.engine()},
-                           {"needs", engine.needs}});
+                           {"needs", engine.needs},
+                           {"reason", engine.reason()}});
   }
   Json kernels = Json::array();
   for (const Blake3Kernel* kernel : blake3_kernels()) kernels.push_back(blake3_kernel_name(*kernel));
@@ -75,10 +76,8 @@ void print_version(Context& context) {
   fmt::print("\nengines, best first:\n");
   const Engine* chosen = &context.engine();
   for (const Engine& engine : engines()) {
-    const char* state = !engine.usable()    ? "cannot be used: this processor lacks"
-                        : &engine == chosen ? "in use, needs"
-                                            : "can be used, needs";
-    fmt::print("  {:<8} {} {}\n", engine.name, state, engine.needs);
+    const char* state = !engine.usable() ? "cannot be used" : &engine == chosen ? "in use" : "can be used";
+    fmt::print("  {:<8} {}: {}\n", engine.name, state, engine.reason());
   }
   fmt::print("\nBLAKE3 kernels, fastest first:");
   for (const Blake3Kernel* kernel : blake3_kernels()) fmt::print(" {}", blake3_kernel_name(*kernel));

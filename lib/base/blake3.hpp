@@ -83,6 +83,11 @@ class Blake3Tree {
   /// Hashes segment `index`. Safe to call from several threads for different segments. `bytes` must be exactly that
   /// segment's length.
   void set_segment(std::size_t index, std::span<const std::uint8_t> bytes);
+  /// Whether segment `index` is a subtree that is whole and not all of the stream: then its value depends on nothing
+  /// but its bytes and its place, and may come from elsewhere.
+  bool is_subtree(std::size_t index) const;
+  /// Instead of set_segment() for such a one: its chaining value.
+  void set_subtree(std::size_t index, const std::array<std::uint32_t, 8>& value);
   /// Whether segment `index`, which was set, has these bytes.
   bool is_segment(std::size_t index, std::span<const std::uint8_t> bytes) const;
   /// What set_segment() made of a segment; at another place, or in a stream of another length, it may be another.

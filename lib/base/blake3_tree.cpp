@@ -54,6 +54,15 @@ void Blake3Tree::set_segment(std::size_t index, std::span<const std::uint8_t> by
   values_[index] = value;
 }
 
+bool Blake3Tree::is_subtree(std::size_t index) const {
+  return values_.size() > 1 && index < values_.size() && (std::uint64_t{index} + 1) * segment_bytes_ <= size_bytes_;
+}
+
+void Blake3Tree::set_subtree(std::size_t index, const std::array<std::uint32_t, 8>& value) {
+  if (!is_subtree(index)) throw Error(Fault::internal, "segment " + std::to_string(index), "is no whole subtree");
+  values_[index] = value;
+}
+
 bool Blake3Tree::is_segment(std::size_t index, std::span<const std::uint8_t> bytes) const {
   return value_of(index, bytes) == values_[index];
 }

@@ -4,6 +4,7 @@
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
+#include "delta/device_segment_coder.hpp"
 #include "delta/segment_coder.hpp"
 #include "delta/tensor_sources.hpp"
 
@@ -99,6 +100,22 @@ TensorSources needed_sources(const std::vector<BaseFile>& base, const Safetensor
   return sources;
 }
 
+// On the engine's device, where it has one and a device is of use: other codings look at all bytes anyway.
+template <typename Consume>
+void code_segments(const SegmentCoder::Files& files, BlockChoice choice, const Engine& engine,
+                   const Execution& execution, Consume consume) {
+  Device* const device = engine.device();
+  if (device == nullptr || (choice != BlockChoice::automatic && choice != BlockChoice::classed)) {
+    const auto make_coder = [&] { return SegmentCoder(files, choice, engine, execution.stages); };
+    return ordered_parallel(files.segment_count(), execution, make_coder, consume);
+  }
+  Execution limited = execution;
+  limited.threads = std::min(execution.threads, DeviceSegments::most_threads(*device));
+  DeviceSegments segments(files, *device, limited.threads);
+  const auto make_coder = [&] { return DeviceSegmentCoder(segments, choice, engine, execution.stages); };
+  ordered_parallel(files.segment_count(), limited, make_coder, consume);
+}
+
 FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& path, const ByteReader* next,
                          const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
                          BlockChoice choice, const Engine& engine, const Execution& execution,
@@ -114,21 +131,19 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
   FileChange change;
   change.tensors = unchanged(header, sources);
   EntryWriter entries(writer ? &*writer : nullptr, change.tensors);
-  ordered_parallel(
-      files.segment_count(), execution, [&] { return SegmentCoder(files, choice, engine, execution.stages); },
-      [&](std::size_t index, const CodedSegment& coded) {
-        StageLaps laps(execution.stages);
-        std::uint64_t coded_bytes = 0;
-        for (const SegmentGroup& group : coded) {
-          count_group(change.tensors[group.tensor], group.coded);
-          coded_bytes += group.coded.parameters.size() + group.coded.bytes.size();
-          entries.append(group);
-        }
-        change.encoded_bytes += coded_bytes;
-        laps.lap(Stage::write, coded_bytes);
-        if (index < next_tree.segment_count())
-          execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
-      });
+  code_segments(files, choice, engine, execution, [&](std::size_t index, const CodedSegment& coded) {
+    StageLaps laps(execution.stages);
+    std::uint64_t coded_bytes = 0;
+    for (const SegmentGroup& group : coded) {
+      count_group(change.tensors[group.tensor], group.coded);
+      coded_bytes += group.coded.parameters.size() + group.coded.bytes.size();
+      entries.append(group);
+    }
+    change.encoded_bytes += coded_bytes;
+    laps.lap(Stage::write, coded_bytes);
+    if (index < next_tree.segment_count())
+      execution.progress->advance(segment_at(next->size_bytes(), index).size_bytes);
+  });
 
   DeltaDescription& description = change.description;
   for (const BaseFile* file : sources.files) {

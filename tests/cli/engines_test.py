@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes that are written depend neither on the engine nor on the number of threads, and an old processor does."""
 
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,8 @@ import unittest
 import safetensors
 import testing
 
-NAMES = ("avx512", "avx2", "scalar")
+NAMES = ("cuda", "avx512", "avx2", "scalar")
+REQUIRE_CUDA = os.environ.get("WDELTA_REQUIRE_CUDA", "0") != "0"
 OLD_PROCESSOR = ("qemu-x86_64-static", "-cpu", "Nehalem")
 
 
@@ -25,7 +27,9 @@ class EnginesTest(testing.Case):
         self.assertEqual([name for name, _ in found], list(NAMES), said)
         usable = [name for name, state in found if state != "cannot be used"]
         self.assertIn("scalar", usable)
-        self.assertEqual([name for name, state in found if state == "in use"], usable[:1])
+        # Automatic is the best that needs no device.
+        self.assertEqual([name for name, state in found if state == "in use"],
+                         [name for name in usable if name != "cuda"][:1])
         return usable
 
     def checkpoints(self):
@@ -95,14 +99,40 @@ class EnginesTest(testing.Case):
             self.assertRegex(said, rf"(?m)^  {engine} +in use")
             said = self.run_ok("--version", "-v", "--engine", engine, env={"WDELTA_ENGINE": "none"})
             self.assertRegex(said, rf"(?m)^  {engine} +in use")
+        best = [engine for engine in engines if engine != "cuda"][0]
         self.assertRegex(self.run_ok("--version", "-v", "--engine", "auto", env={"WDELTA_ENGINE": "scalar"}),
-                         rf"(?m)^  {engines[0]} +in use")
+                         rf"(?m)^  {best} +in use")
         old = self.write_weights("a.safetensors", self.some_weights())
         self.run_fails(2, "diff", old, old, "--engine", "sse9", says=["sse9", "scalar"])
         self.run_fails(2, "diff", old, old, env={"WDELTA_ENGINE": "sse9"}, says="sse9")
         self.run_ok("diff", old, old, "--engine", "scalar", env={"WDELTA_ENGINE": "sse9"})
         for count in ("0", "-1", "x", "100000"):
             self.assertEqual(self.run_any("diff", old, old, "-j", count).code, 2)
+
+    def test_cuda_without_a_device(self):
+        told = json.loads(self.run_ok("--version", "--json"))["engines"]
+        cuda, = [engine for engine in told if engine["name"] == "cuda"]
+        self.assertIn(cuda["reason"], self.run_ok("--version", "-v"))
+        if cuda["usable"]:
+            self.skipTest(f"the cuda engine can be used here: {cuda['reason']}")
+        a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
+        delta, repo = self.scratch / "delta", self.scratch / "repo"
+        self.run_fails(9, "diff", a, b, "-o", delta, "--engine", "cuda", says=["cuda", cuda["reason"], "auto"],
+                       absent=delta)
+        self.run_fails(9, "push", a, repo, "--engine", "cuda", says=cuda["reason"], absent=repo / "objects")
+        self.run_fails(9, "diff", a, b, env={"WDELTA_ENGINE": "cuda"}, says=cuda["reason"])
+        self.run_ok("diff", a, b, "--engine", "auto", env={"WDELTA_ENGINE": "cuda"})
+
+    def test_cuda_with_a_device(self):
+        if not REQUIRE_CUDA and "cuda" not in self.engines():
+            self.skipTest("the cuda engine cannot be used here (WDELTA_REQUIRE_CUDA=1 makes this a failure)")
+        self.assertIn("cuda", self.engines(), self.run_ok("--version", "-v"))
+        a, b = self.checkpoints()
+        for engine in ("cuda", "scalar"):
+            self.run_ok("diff", a, b, "-o", self.scratch / engine, "--engine", engine)
+        self.assert_same_tree(self.scratch / "cuda", self.scratch / "scalar")
+        self.run_ok("apply", a, self.scratch / "scalar", "-o", self.scratch / "out", "--engine", "cuda")
+        self.assert_same_tree(self.scratch / "out", b)
 
     def test_wrong_engine_leaves_nothing(self):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)

@@ -6,6 +6,7 @@
 #include "delta/diff.hpp"
 #include "delta/file_version.hpp"
 #include "testing/execution.hpp"
+#include "testing/host_device.hpp"
 #include "testing/safetensors_file.hpp"
 #include "testing/scratch.hpp"
 
@@ -38,10 +39,11 @@ struct Run {
 
 inline std::vector<Run> all_runs() {
   std::vector<Run> runs;
-  for (const Engine& engine : engines()) {
-    for (const unsigned threads : {1u, 2u, 5u}) {
+  for (const unsigned threads : {1u, 2u, 5u}) {
+    for (const Engine& engine : engines()) {
       if (engine.usable()) runs.push_back({&engine, threads, BlockChoice::automatic});
     }
+    runs.push_back({&host_device_engine(), threads, BlockChoice::automatic});
   }
   return runs;
 }

@@ -14,11 +14,25 @@ TEST_CASE("scalar is the last engine and runs everywhere") {
   CHECK(engines().back().usable());
 }
 
-TEST_CASE("auto names the first engine that this processor can run") {
+TEST_CASE("auto names the first engine that this processor can run by itself") {
   CHECK(&engine_named("auto") == &best_engine());
   for (const Engine& engine : engines()) {
     if (&engine == &best_engine()) break;
-    CHECK_FALSE(engine.usable());
+    if (engine.find_device == nullptr) CHECK_FALSE(engine.usable());
+  }
+}
+
+TEST_CASE("an engine with a device can run where there is one, beside the kernels of the best processor") {
+  for (const Engine& engine : engines()) {
+    CAPTURE(engine.name);
+    CHECK(!engine.reason().empty());
+    if (engine.find_device == nullptr) {
+      CHECK(engine.device() == nullptr);
+      continue;
+    }
+    CHECK(engine.usable() == (engine.device() != nullptr));
+    CHECK(engine.kernels == best_engine().kernels);
+    CHECK(&best_engine() != &engine);
   }
 }
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/device_segment.hpp"
+
+#include "base/blake3_kernel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+namespace wdelta {
+namespace {
+
+// Groups with fewer elements are compared by the host: each costs the device some launches and a wait.
+constexpr std::uint64_t k_least_elements = 32'768;
+constexpr std::size_t k_value_bytes = 32;
+constexpr std::size_t k_hash_scratch_bytes = Blake3Tree::k_segment_bytes / 32;
+
+Segment segment_in(const ByteReader& file, const Blake3Tree& tree, std::size_t index) {
+  if (index < tree.segment_count()) return segment_at(file.size_bytes(), index);
+  return {file.size_bytes(), 0};
+}
+
+}  // namespace
+
+/// The bytes of one block of a group, for the encoder to look at.
+class DeviceSegment::Bytes final : public BlockBytes {
+ public:
+  Bytes(DeviceSegment& segment, const Group& group, const Block& block)
+      : segment_(&segment), group_(&group), block_(&block) {}
+  std::span<const std::uint8_t> base() override { return segment_->base_of(*group_, *block_); }
+  std::span<const std::uint8_t> next() override { return segment_->next_of(*block_); }
+
+ private:
+  DeviceSegment* segment_;
+  const Group* group_;
+  const Block* block_;
+};
+
+DeviceSegment::DeviceSegment(const SegmentCoder::Files& files, Device& device)
+    : files_(files),
+      stream_(device.make_stream()),
+      next_(device, *stream_),
+      base_(device, *stream_),
+      comparison_(device, *stream_),
+      hashing_(device, DeviceBuffer::Place::device),
+      values_(device, DeviceBuffer::Place::pinned) {
+  hashing_.of_size(k_hash_scratch_bytes + 2 * k_value_bytes);
+  values_.of_size(2 * k_value_bytes);
+}
+
+void DeviceSegment::start(std::size_t index, StageLaps& laps) {
+  laps.restart();
+  index_ = index;
+  hashed_next_ = {files_.next_tree, segment_in(*files_.next, *files_.next_tree, index), 0};
+  hashed_base_ = {};
+  if (files_.base) hashed_base_ = {files_.base_tree, segment_in(*files_.base->file, *files_.base_tree, index), 0};
+  list_blocks();
+  read_next();
+  read_base();
+  laps.lap(Stage::read, hashed_next_.segment.size_bytes + hashed_base_.segment.size_bytes);
+  ask_digest(next_, hashed_next_, 0);
+  ask_digest(base_, hashed_base_, 1);
+  ask_changes();
+  laps.lap(Stage::code);
+}
+
+// The blocks that begin in the segment, those of one tensor a group.
+void DeviceSegment::list_blocks() {
+  blocks_.clear();
+  groups_.clear();
+  const auto tensors = files_.header->tensors();
+  const Segment& segment = hashed_next_.segment;
+  for (BlockWalk block(*files_.header, segment.begin, segment.end()); !block.done(); block.advance()) {
+    if (groups_.empty() || groups_.back().tensor != block.tensor()) {
+      const bool has_source = files_.sources->places[block.tensor()].file != nullptr;
+      groups_.push_back({block.tensor(), has_source ? Beside::base : Beside::zeros,
+                         element_type(tensors[block.tensor()]), blocks_.size(), 0, std::nullopt});
+    }
+    blocks_.push_back({block.begin(), static_cast<std::size_t>(block.end() - block.begin()), 0});
+    ++groups_.back().block_count;
+  }
+}
+
+// The last block may go on into the next segment.
+void DeviceSegment::read_next() {
+  const Segment& segment = hashed_next_.segment;
+  std::uint64_t end = segment.end();
+  if (!blocks_.empty()) end = std::max(end, blocks_.back().begin + blocks_.back().size_bytes);
+  next_begin_ = segment.begin;
+  const auto size_bytes = static_cast<std::size_t>(end - next_begin_);
+  next_.restart(size_bytes);
+  next_.append(*files_.next, next_begin_, size_bytes);
+}
+
+std::uint64_t DeviceSegment::place_in_base(std::uint64_t offset) const {
+  return offset + static_cast<std::uint64_t>(files_.base->shift);
+}
+
+// Whether its counterpart is where the base stream comes along with it.
+bool DeviceSegment::passes_by(std::size_t tensor) const {
+  if (!files_.base) return false;
+  const TensorSources::Place& place = files_.sources->places[tensor];
+  return place.file == files_.base->file && place.begin == place_in_base(files_.header->tensors()[tensor].begin);
+}
+
+// The base's segment with all that passes by, and behind it what has to be fetched from elsewhere.
+void DeviceSegment::read_base() {
+  std::uint64_t begin = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t end = 0;
+  std::size_t elsewhere_bytes = 0;
+  if (const Segment& segment = hashed_base_.segment; segment.size_bytes != 0) {
+    begin = segment.begin;
+    end = segment.end();
+  }
+  for (const Group& group : groups_) {
+    if (group.beside == Beside::zeros) continue;
+    const Block& first = blocks_of(group).front();
+    const Block& last = blocks_of(group).back();
+    const std::uint64_t group_end = last.begin + last.size_bytes;
+    if (passes_by(group.tensor)) {
+      begin = std::min(begin, place_in_base(first.begin));
+      end = std::max(end, place_in_base(group_end));
+    } else {
+      elsewhere_bytes += group_end - first.begin;
+    }
+  }
+  const auto stream_bytes = begin < end ? static_cast<std::size_t>(end - begin) : 0;
+  base_.restart(stream_bytes + elsewhere_bytes);
+  if (stream_bytes != 0) base_.append(*files_.base->file, begin, stream_bytes);
+  if (hashed_base_.segment.size_bytes != 0) {
+    hashed_base_.place = static_cast<std::size_t>(hashed_base_.segment.begin - begin);
+  }
+  for (const Group& group : groups_) {
+    if (group.beside == Beside::zeros) continue;
+    const std::span<Block> blocks = std::span(blocks_).subspan(group.first_block, group.block_count);
+    const std::uint64_t group_begin = blocks.front().begin;
+    std::size_t place = 0;
+    if (passes_by(group.tensor)) {
+      place = static_cast<std::size_t>(place_in_base(group_begin) - begin);
+    } else {
+      const TensorSources::Place& source = files_.sources->places[group.tensor];
+      place = base_.append(*source.file, source.begin + group_begin - files_.header->tensors()[group.tensor].begin,
+                           blocks.back().begin + blocks.back().size_bytes - group_begin);
+    }
+    for (Block& block : blocks) block.base_place = place + static_cast<std::size_t>(block.begin - group_begin);
+  }
+}
+
+void DeviceSegment::ask_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot) {
+  if (hashed.tree == nullptr || !hashed.tree->is_subtree(index_)) return;
+  std::uint8_t* const values = hashing_.begin() + k_hash_scratch_bytes + slot * k_value_bytes;
+  stream_->hash_subtrees(stretch.on_device(hashed.place), Blake3Tree::k_segment_bytes, 1,
+                         hashed.segment.begin / k_blake3_chunk_bytes, hashing_.begin(),
+                         reinterpret_cast<std::uint32_t*>(values));
+  stream_->download(values_.begin() + slot * k_value_bytes, values, k_value_bytes);
+}
+
+// Waited for. The last segment of a file, and the only one, is no subtree that a device could hash alone.
+void DeviceSegment::take_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot) {
+  if (hashed.tree == nullptr || index_ >= hashed.tree->segment_count()) return;
+  if (hashed.tree->is_subtree(index_)) {
+    std::array<std::uint32_t, 8> value;
+    std::memcpy(value.data(), values_.begin() + slot * k_value_bytes, k_value_bytes);
+    return hashed.tree->set_subtree(index_, value);
+  }
+  hashed.tree->set_segment(index_, stretch.on_host(hashed.place, hashed.segment.size_bytes));
+}
+
+void DeviceSegment::ask_changes() {
+  comparison_.clear();
+  std::size_t blocks_left = DeviceComparison::k_most_blocks;
+  for (Group& group : groups_) {
+    const auto blocks = blocks_of(group);
+    const std::uint64_t elements =
+        (blocks.back().begin + blocks.back().size_bytes - blocks.front().begin) / group.type.width_bytes;
+    if (group.beside == Beside::zeros || group.type.width_bytes > 4 || elements < k_least_elements ||
+        blocks.size() > blocks_left) {
+      continue;
+    }
+    blocks_left -= blocks.size();
+    group.compared = comparison_.begin_group(group.type);
+    for (const Block& block : blocks) {
+      comparison_.add({base_.on_device(block.base_place),
+                       next_.on_device(static_cast<std::size_t>(block.begin - next_begin_)),
+                       static_cast<std::uint32_t>(block.size_bytes / group.type.width_bytes)});
+    }
+  }
+  if (comparison_.has_blocks()) comparison_.find();
+}
+
+CodedSegment DeviceSegment::code(GroupEncoder& encoder, StageLaps& laps) {
+  laps.restart();
+  stream_->wait();
+  laps.lap(Stage::wait);
+  if (comparison_.has_blocks()) comparison_.fetch();
+  take_digest(next_, hashed_next_, 0);
+  take_digest(base_, hashed_base_, 1);
+  laps.lap(Stage::hash, hashed_next_.segment.size_bytes + hashed_base_.segment.size_bytes);
+  stream_->wait();
+  laps.lap(Stage::wait);
+  CodedSegment coded;
+  for (const Group& group : groups_) {
+    const Block& first = blocks_of(group).front();
+    const Block& last = blocks_of(group).back();
+    const std::uint64_t size_bytes = last.begin + last.size_bytes - first.begin;
+    const Tensor& tensor = files_.header->tensors()[group.tensor];
+    const std::uint8_t width = group.type.width_bytes;
+    encoder.begin(group.type, matrix_place(tensor, (first.begin - tensor.begin) / width), size_bytes / width);
+    if (group.compared && comparison_.is_fetched(*group.compared)) {
+      code_compared(group, encoder);
+    } else {
+      code_group(group, encoder);
+    }
+    coded.push_back({group.tensor, {}});
+    encoder.finish(coded.back().coded);
+    laps.lap(Stage::code, size_bytes);
+  }
+  return coded;
+}
+
+void DeviceSegment::code_group(const Group& group, GroupEncoder& encoder) {
+  for (const Block& block : blocks_of(group)) encoder.add(base_of(group, block), next_of(block));
+}
+
+void DeviceSegment::code_compared(const Group& group, GroupEncoder& encoder) {
+  const auto blocks = blocks_of(group);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Bytes bytes(*this, group, blocks[i]);
+    encoder.add(comparison_.compared(*group.compared, i), bytes);
+  }
+  const ClassBounds* const bounds = encoder.bounds();
+  if (bounds == nullptr) return;
+  comparison_.rank(*group.compared, *bounds);
+  stream_->wait();
+  for (std::size_t i = 0; i < blocks.size(); ++i) encoder.add_ranks(i, comparison_.ranked(*group.compared, i));
+}
+
+std::span<const std::uint8_t> DeviceSegment::next_of(const Block& block) {
+  return next_.on_host(static_cast<std::size_t>(block.begin - next_begin_), block.size_bytes);
+}
+
+std::span<const std::uint8_t> DeviceSegment::base_of(const Group& group, const Block& block) {
+  if (group.beside == Beside::base) return base_.on_host(block.base_place, block.size_bytes);
+  const auto zeros = zeros_.of_size(block.size_bytes);
+  std::ranges::fill(zeros, std::uint8_t{0});
+  return zeros;
+}
+
+}  // namespace wdelta

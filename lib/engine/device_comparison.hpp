@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of several groups compared on a device: only their changes come home.
+#pragma once
+
+#include "engine/change_symbols.hpp"
+#include "engine/class_map.hpp"
+#include "engine/device_buffer.hpp"
+#include "engine/group.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace wdelta {
+
+/// One batch of blocks at a time, in steps between which the stream has to be waited for: find(), then fetch(), then
+/// for each group rank(). Owns its memory, on the device and on the host, and keeps it from batch to batch.
+class DeviceComparison {
+ public:
+  /// Blocks of a batch: what is found of each needs room for a whole one.
+  static constexpr std::size_t k_most_blocks = 72;
+
+  /// Both must outlive it.
+  DeviceComparison(Device& device, DeviceStream& stream);
+
+  void clear();
+  /// Begins a group of blocks of elements that are at most 4 bytes wide; returns its number.
+  std::size_t begin_group(ElementType type);
+  /// A block of the newest group, on the device; there are no more than k_most_blocks.
+  void add(const DeviceBlock& block);
+  bool has_blocks() const { return !blocks_.empty(); }
+
+  /// Asks the device where all blocks differ.
+  void find();
+  /// Waited for: asks for the changes of all groups but those in which so much changed that it is not worth it.
+  void fetch();
+  bool is_fetched(std::size_t group) const { return groups_[group].is_fetched; }
+  /// Waited for: the changes of block `block` of a group that is fetched.
+  ComparedBlock compared(std::size_t group, std::size_t block) const;
+  /// Asks for their places in these classes, which must stay until they are waited for.
+  void rank(std::size_t group, const ClassBounds& bounds);
+  /// Waited for.
+  RankedChanges ranked(std::size_t group, std::size_t block) const;
+
+ private:
+  struct Group {
+    ElementType type;
+    std::size_t first_block;
+    std::size_t block_count = 0;
+    std::uint32_t first_change = 0;
+    std::uint32_t changes = 0;
+    bool is_fetched = false;
+  };
+  /// Where what is packed lies, on the device and on the host alike: arrays of so many entries one behind the other.
+  struct Packed {
+    std::size_t positions = 0;
+    std::size_t steps = 0;  ///< 4 bytes kept for each, whatever the width
+    std::size_t contexts = 0;
+    std::size_t ranks = 0;
+    std::size_t classes = 0;
+    std::size_t end = 0;
+    explicit Packed(std::size_t changes = 0);
+  };
+  std::uint32_t* found_counts() const;
+  const DeviceBlock* blocks_on_device() const;
+  DeviceChanges found(const Group& group) const;
+  void choose_fetched();
+  void download(std::size_t offset, std::size_t size_bytes);
+
+  DeviceStream* stream_;
+  std::vector<DeviceBlock> blocks_;
+  std::vector<Group> groups_;
+  std::size_t widest_bytes_ = 1;       // of the types of the groups
+  std::vector<std::uint32_t> starts_;  // block by block
+  Packed packed_;
+  // Blocks; counts as found, as fetched, and where each block's changes go.
+  DeviceBuffer lists_;
+  DeviceBuffer host_lists_;
+  DeviceBuffer positions_;
+  DeviceBuffer steps_;
+  DeviceBuffer contexts_;  // later the classes
+  DeviceBuffer ranks_;
+  DeviceBuffer packed_on_device_;
+  DeviceBuffer packed_on_host_;
+};
+
+}  // namespace wdelta
