@@ -17,7 +17,7 @@ enum class Stage {
   hash,   ///< BLAKE3
   code,   ///< comparing and coding blocks; reading coded ones and patching
   write,  ///< results, and deltas with their digests
-  wait    ///< for another thread
+  wait    ///< for another thread, or a device
 };
 inline constexpr std::array<std::string_view, 5> k_stage_names = {"read", "hash", "code", "write", "wait"};
 

@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "delta/tensor_blocks.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -19,30 +18,6 @@ void ChainDecoder::read(const Steps& steps, const BlockRange& blocks) {
   }
 }
 
-// The tables of the group that the block is in, or null.
-const GroupTables* ChainDecoder::tables(AtStep& at, const TensorPlan::Step& step, const Tensor& tensor,
-                                        std::size_t group_index) {
-  const EntryGroup& group = step.entry->groups()[group_index];
-  if (group.parameters_bytes == 0) return nullptr;
-  if (at.entry == step.entry && at.group_index == group_index) return &*at.tables;
-  at.entry = nullptr;
-  std::vector<std::uint8_t> parameters(group.parameters_bytes);
-  step.delta->read_at(group.parameters_begin, parameters);
-  const std::uint64_t first = group.first_block * k_block_elements;
-  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor.element_count() - first);
-  at.tables.emplace(parameters,
-                    GroupShape{element_type(tensor), group.block_count, element_count, matrix_place(tensor, first)});
-  for (std::uint64_t block = 0; block < group.block_count; ++block) {
-    const DeltaEntry::Block& place = step.entry->block(group.first_block + block);
-    if (place.begin == place.end && is_classed(at.tables->parameters().blocks[block])) {
-      throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
-    }
-  }
-  at.entry = step.entry;
-  at.group_index = group_index;
-  return &*at.tables;
-}
-
 // Nothing where the step leaves the block as it is.
 std::optional<ChainDecoder::CodedBlock> ChainDecoder::coded_block(const Steps& steps, std::size_t index,
                                                                   const Tensor& tensor, std::uint64_t block) {
@@ -52,7 +27,7 @@ std::optional<ChainDecoder::CodedBlock> ChainDecoder::coded_block(const Steps& s
   if (place.begin == place.end) return std::nullopt;
   const std::size_t group_index = step.entry->group_of(block);
   return CodedBlock{index, at.coded.of_size(place.end - at.coded_begin).subspan(place.begin - at.coded_begin),
-                    tables(at, step, tensor, group_index), block - step.entry->groups()[group_index].first_block};
+                    at.kept.of(step, tensor, group_index), block - step.entry->groups()[group_index].first_block};
 }
 
 void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t block,

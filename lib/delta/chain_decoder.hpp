@@ -3,6 +3,7 @@
 
 #include "base/buffer.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "delta/kept_tables.hpp"
 #include "delta/tensor_plan.hpp"
 #include "engine/block.hpp"
 #include "engine/group.hpp"
@@ -33,13 +34,11 @@ class ChainDecoder {
   void apply(const Steps& steps, const Tensor& tensor, std::uint64_t block, std::span<std::uint8_t> elements);
 
  private:
-  // Of one step. The tables used last are kept: the blocks of a group come one after the other.
+  // Of one step.
   struct AtStep {
     Buffer coded;
     std::uint64_t coded_begin = 0;  // in the delta
-    const DeltaEntry* entry = nullptr;
-    std::size_t group_index = 0;
-    std::optional<GroupTables> tables;
+    KeptTables kept;
   };
   /// A block as one step has it.
   struct CodedBlock {
@@ -51,7 +50,6 @@ class ChainDecoder {
     bool is_in_classes() const { return group != nullptr && is_classed(group->parameters().blocks[in_group]); }
   };
 
-  const GroupTables* tables(AtStep& at, const TensorPlan::Step& step, const Tensor& tensor, std::size_t group_index);
   std::optional<CodedBlock> coded_block(const Steps& steps, std::size_t index, const Tensor& tensor,
                                         std::uint64_t block);
 

@@ -5,6 +5,7 @@
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
 #include "base/window.hpp"
+#include "delta/device_segment_writer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -148,15 +149,25 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
   std::optional<Blake3Tree> origin_tree;
   if (origin != nullptr) origin_tree.emplace(size);
   if (output != nullptr) output->reserve(size);
-  try {
-    parallel_for(result_tree.segment_count(), execution, [&] {
-      SegmentWriter writer(version, origin, origin_tree ? &*origin_tree : nullptr, result_tree, output,
-                           execution.stages);
-      return [&, writer = std::move(writer)](std::size_t index) mutable {
+  Blake3Tree* const tree_of_origin = origin_tree ? &*origin_tree : nullptr;
+  const auto write_all = [&](const Execution& on, auto make_writer) {
+    parallel_for(result_tree.segment_count(), on, [&] {
+      return [&, writer = make_writer()](std::size_t index) mutable {
         writer(index);
         execution.progress->advance(segment_at(size, index).size_bytes);
       };
     });
+  };
+  try {
+    if (Device* const device = version.rebuilt ? version.rebuilt->engine()->device() : nullptr) {
+      Execution limited = execution;
+      limited.threads = std::min(execution.threads, DeviceSegmentWriter::most_threads(*device));
+      const DeviceSegmentWriter::Files files{version.rebuilt.get(), origin, tree_of_origin, &result_tree, output};
+      write_all(limited, [&] { return DeviceSegmentWriter(files, *device, execution.stages); });
+    } else {
+      write_all(execution,
+                [&] { return SegmentWriter(version, origin, tree_of_origin, result_tree, output, execution.stages); });
+    }
   } catch (const Error& error) {
     // A coding that depends on the base may trip over a wrong one before any digest can say so.
     if (error.fault() == Fault::corrupt && origin != nullptr) require_origins(version.origins, execution);

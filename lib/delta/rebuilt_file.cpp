@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "delta/chain_decoder.hpp"
+#include "delta/device_rebuilder.hpp"
 #include "delta/tensor_blocks.hpp"
 
 #include <algorithm>
@@ -40,10 +41,23 @@ class RebuiltFile::Pool {
     idle_.push_back(std::move(worker));
   }
 
+  std::unique_ptr<DeviceRebuilder> take_rebuilder() {
+    const std::lock_guard lock(mutex_);
+    if (rebuilders_.empty()) return std::make_unique<DeviceRebuilder>(*engine_, *engine_->device());
+    auto rebuilder = std::move(rebuilders_.back());
+    rebuilders_.pop_back();
+    return rebuilder;
+  }
+  void give(std::unique_ptr<DeviceRebuilder> rebuilder) {
+    const std::lock_guard lock(mutex_);
+    rebuilders_.push_back(std::move(rebuilder));
+  }
+
  private:
   const Engine* engine_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;
+  std::vector<std::unique_ptr<DeviceRebuilder>> rebuilders_;
 };
 
 std::shared_ptr<const RebuiltFile> RebuiltFile::from_file(std::shared_ptr<const ByteReader> file) {
@@ -197,6 +211,21 @@ void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) con
     patch_tensor(*worker, tensor, begin, part);
   });
   pool_->give(std::move(worker));
+}
+
+bool RebuiltFile::is_on(const Device& device) const {
+  if (engine_ != nullptr) return engine_->device() == &device;
+  const auto* const readable = dynamic_cast<const DeviceReadable*>(in_place_origin_.get());
+  return readable != nullptr && readable->is_on(device);
+}
+
+void RebuiltFile::read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const {
+  if (!pool_)
+    return dynamic_cast<const DeviceReadable&>(*in_place_origin_).read_to_device(offset, to, size_bytes, stream);
+  auto rebuilder = pool_->take_rebuilder();
+  rebuilder->read(*this, {offset, static_cast<std::uint8_t*>(to), size_bytes}, stream);
+  rebuilder->finish(stream);
+  pool_->give(std::move(rebuilder));
 }
 
 void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::uint64_t offset,

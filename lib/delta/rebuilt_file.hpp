@@ -5,6 +5,7 @@
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "delta/tensor_plan.hpp"
+#include "engine/device_readable.hpp"
 #include "engine/engine.hpp"
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace wdelta {
 /// A checkpoint file that exists only as a plan: some origin files and a chain of deltas, resolved tensor by tensor
 /// through all headers. It reads like any file; each block goes through the whole chain in cache, so that a chain of
 /// any length costs one reading. Its bytes are not checked here: whoever reads it all compares the digest.
-class RebuiltFile final : public ByteReader {
+class RebuiltFile final : public ByteReader, public DeviceReadable {
  public:
   /// A file of a base, as it is. Throws corrupt when it is no safetensors file.
   static std::shared_ptr<const RebuiltFile> from_file(std::shared_ptr<const ByteReader> file);
@@ -40,7 +41,15 @@ class RebuiltFile final : public ByteReader {
     return is_origin() ? in_place_origin_->piece_bytes() : k_large_piece_bytes;
   }
 
+  /// Where its engine has that device, or its one file lies there.
+  bool is_on(const Device& device) const override;
+  void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override;
+
   const SafetensorsHeader& header() const { return header_; }
+  /// How the tensor with that place in the header is had.
+  const TensorPlan& plan(std::size_t tensor) const { return plans_[tensor]; }
+  /// That patches; null for a file as it is.
+  const Engine* engine() const { return engine_; }
   /// The one file that this one is made of, when every tensor lies there at the same offset as here; else null.
   const ByteReader* in_place_origin() const { return in_place_origin_.get(); }
   /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file. Blocks that the range cuts cost

@@ -43,27 +43,32 @@ ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& 
   return {{change_classes_.get(), changes}, {gap_symbols_.get(), changes}, {step_symbols_.get(), changes}};
 }
 
-void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                           std::span<const std::uint8_t> coded, std::span<std::uint8_t> elements) {
+ClassedChanges ClassedDecoder::changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
+                                       std::span<const std::uint8_t> coded, std::uint32_t element_count) {
   const ClassCounts& counts = group.parameters().blocks.at(block);
-  const auto changes = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
-  const ElementType type = group.shape().type;
-  const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
-  const ClassedKernels& kernels = engine.classed(type);
-  read_raw_bits(kernels, counts, changes, element_count);
+  const auto change_count = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
+  read_raw_bits(engine.classed(group.shape().type), counts, change_count, element_count);
   const GroupParameters& parameters = group.parameters();
   const bool is_masked = !parameters.mask.is_empty();
   if (is_masked) {
     expand_sign_mask(parameters.mask, group.shape().place, block * k_block_elements, element_count,
                      {flips_.get(), k_block_elements / 64});
   }
-  const ClassedChanges found = {parameters.bounds.data(),
-                                static_cast<std::uint32_t>(parameters.bounds.size()),
-                                counts.data(),
-                                ranks_.get(),
-                                moves_.get(),
-                                is_masked ? flips_.get() : nullptr};
-  if (!chain_.apply(kernels, found, elements.data(), element_count)) refuse("a change lies outside its class");
+  return {parameters.bounds.data(),
+          static_cast<std::uint32_t>(parameters.bounds.size()),
+          counts.data(),
+          ranks_.get(),
+          moves_.get(),
+          is_masked ? flips_.get() : nullptr};
+}
+
+void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::uint64_t block,
+                           std::span<const std::uint8_t> coded, std::span<std::uint8_t> elements) {
+  const ElementType type = group.shape().type;
+  const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
+  const ClassedChanges found = changes(engine, group, block, coded, element_count);
+  if (!chain_.apply(engine.classed(type), found, elements.data(), element_count))
+    refuse("a change lies outside its class");
 }
 
 void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,

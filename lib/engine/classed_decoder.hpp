@@ -28,6 +28,10 @@ class ClassedDecoder {
   ClassedSymbols symbols(const Engine& engine, const GroupTables& group, std::uint64_t block,
                          std::span<const std::uint8_t> coded);
 
+  /// Ranks and moves, which need no base either; they are kept until the next call.
+  ClassedChanges changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
+                         std::span<const std::uint8_t> coded, std::uint32_t element_count);
+
   /// `coded` is the block with number `block` of the group. See BlockDecoder::apply().
   void apply(const Engine& engine, const GroupTables& group, std::uint64_t block, std::span<const std::uint8_t> coded,
              std::span<std::uint8_t> elements);

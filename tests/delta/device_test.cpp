@@ -13,10 +13,13 @@ namespace {
 constexpr DtypeBits k_bf16_bits = {"BF16", 16};
 constexpr std::uint64_t k_segment_elements = Blake3Tree::k_segment_bytes / 2;
 
+constexpr std::uint64_t k_row_elements = 100;  // so that a block begins anywhere in a row
+
 /// Weights whose exponents lie close together, in rows.
 TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random) {
+  count -= count % k_row_elements;
   TestTensor tensor = random_tensor(std::move(name), k_bf16_bits, count, random);
-  tensor.shape = {count / 64, 64};
+  tensor.shape = {count / k_row_elements, k_row_elements};
   for (std::size_t i = 1; i < tensor.bytes.size(); i += 2) {
     tensor.bytes[i] = static_cast<std::uint8_t>((tensor.bytes[i] & 0x80) | (0x38 + random() % 8));
   }
@@ -90,7 +93,7 @@ TEST_CASE("a device makes the same deltas where tensors are shifted, moved, new,
 TEST_CASE("files of one segment, and of less, are hashed by the host") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
-  for (const std::uint64_t count : {0, 64, 64 * 1000, 64 * 32'768 - 320, 64 * 32'768}) {
+  for (const std::uint64_t count : {0, 64, 64 * 1000, 64 * 32'768 - 500, 64 * 32'768}) {
     CAPTURE(count);
     const std::vector<TestTensor> tensors = {weights("w", count, random)};
     require_same_delta({file_of(tensors)}, file_of(with_changes(tensors, 0.01, random)));
@@ -129,6 +132,137 @@ TEST_CASE("of what a device compares only changes come home, and it hashes what 
   CHECK(traffic.hashed_bytes == 12 * Blake3Tree::k_segment_bytes);
 }
 
+namespace {
+
+/// A file through some steps. Up to the last, each element that moves goes where its column says, so that deltas have
+/// sign masks; some elements go anywhere.
+struct Steps {
+  std::vector<PlacedFile> files;
+  std::vector<Bytes> deltas;
+
+  Steps(std::size_t steps, std::mt19937_64& random) {
+    auto tensors = several_segments(random);
+    files.push_back(file_of(tensors));
+    while (files.size() <= steps) {
+      for (TestTensor& tensor : tensors) {
+        if (tensor.shape.size() == 2) {
+          for (std::size_t i = random() % 64; i < tensor.bytes.size() / 2; i += 1 + random() % 128) {
+            const bool is_negative = tensor.bytes[2 * i + 1] >= 0x80;
+            const bool is_up = i % k_row_elements < k_row_elements / 2;
+            tensor.bytes[2 * i] = static_cast<std::uint8_t>(tensor.bytes[2 * i] + (is_up != is_negative ? 1 : -1));
+          }
+        } else {
+          tensor = with_changes({tensor}, 0.02, random).front();
+        }
+      }
+      files.push_back(file_of(tensors));
+      deltas.push_back(make_delta({files[files.size() - 2]}, files.back(), {&best_engine()}).bytes);
+    }
+  }
+
+  FileVersion version(std::size_t from, std::size_t to, const Engine& engine) const {
+    FileVersion version = whole_version({files[from].path, files[from].bytes.size(), blake3(files[from].bytes)},
+                                        reader_of(files[from]), Fault::base_mismatch);
+    for (std::size_t i = from; i < to; ++i) version = delta_version(open_delta(deltas[i]), {version}, engine);
+    return version;
+  }
+};
+
+Bytes read_on_device(const RebuiltFile& file, std::uint64_t offset, std::size_t size_bytes) {
+  const auto stream = host_device().make_stream();
+  const auto memory = host_device().allocate(size_bytes);
+  file.read_to_device(offset, memory->begin(), size_bytes, *stream);
+  Bytes bytes(size_bytes);
+  stream->download(bytes.data(), memory->begin(), size_bytes);
+  stream->wait();
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a device takes blocks through a chain of ten deltas, and squashes it to the delta that a processor makes") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const Steps steps(10, random);
+  DeviceTraffic& traffic = host_device().traffic();
+  for (const unsigned threads : {1U, 4U}) {
+    traffic.forget();
+    REQUIRE((written(steps.version(0, 10, host_device_engine()), threads) == steps.files[10].bytes));
+    // Of bf16 all but the blocks that segments cut, of the others all that are large enough.
+    CHECK(traffic.patched_blocks > 10 * 60);
+    CHECK(traffic.masked_blocks > 10 * 60);
+    REQUIRE((written(steps.version(3, 5, host_device_engine()), threads) == steps.files[5].bytes));
+  }
+  write_version(steps.version(2, 6, host_device_engine()), nullptr, SilentExecution(2));
+
+  const auto squashed = [&](const Engine& engine) {
+    ScratchDirectory scratch;
+    const FileVersion base = steps.version(0, 3, engine);
+    const FileVersion next = steps.version(0, 9, engine);
+    FileChange change = diff_file({{base.identity.path, base.rebuilt}}, next.identity.path, next.rebuilt,
+                                  scratch / "delta", BlockChoice::automatic, engine, SilentExecution(2));
+    change.delta->output.commit(Overwrite::no, Durability::cached);
+    return bytes_of(get_file(scratch / "delta"));
+  };
+  traffic.forget();
+  const Bytes made = squashed(host_device_engine());
+  CHECK(traffic.patched_blocks > 12 * 60);
+  REQUIRE((made == squashed(engines().back())));
+}
+
+TEST_CASE("a rebuilt file is read on a device at any offset and length") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const Steps steps(2, random);
+  const FileVersion version = steps.version(0, 2, host_device_engine());
+  const Bytes& whole = steps.files[2].bytes;
+  REQUIRE(version.rebuilt->is_on(host_device()));
+  CHECK_FALSE(version.rebuilt->is_on(HostDevice()));
+  for (int i = 0; i < 40; ++i) {
+    const std::uint64_t offset = i == 0 ? 0 : random() % whole.size();
+    const std::uint64_t most = i % 3 == 0 ? whole.size() : i % 3 == 1 ? 1000 : 600'000;
+    const std::size_t size_bytes = std::min<std::uint64_t>(1 + random() % most, whole.size() - offset);
+    const Bytes read = read_on_device(*version.rebuilt, offset, size_bytes);
+    if (!std::equal(read.begin(), read.end(), whole.begin() + static_cast<std::ptrdiff_t>(offset)))
+      FAIL("offset ", offset, ", length ", size_bytes);
+  }
+}
+
+TEST_CASE("a device refuses what a processor refuses, in the same words") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const std::vector<TestTensor> tensors = {weights("w", k_segment_elements, random)};
+  const PlacedFile base = file_of(tensors);
+  const Bytes delta = make_delta({base}, file_of(with_changes(tensors, 0.01, random))).bytes;
+  // Elements of a base that is another one are in other classes.
+  PlacedFile wrong = base;
+  std::fill(wrong.bytes.end() - 4'000'000, wrong.bytes.end(), std::uint8_t{1});
+  const auto told = [](auto&& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      CHECK(error.fault() == Fault::corrupt);
+      return error.object() + ": " + error.what();
+    }
+    return std::string("no error");
+  };
+  const auto file_on = [&](const Engine& engine) {
+    return RebuiltFile::from_delta(open_delta(delta), {RebuiltFile::from_file(reader_of(wrong))}, engine);
+  };
+  Bytes bytes(base.bytes.size());
+  const std::string by_processor = told([&] { file_on(best_engine())->read_at(0, bytes); });
+  CHECK(by_processor.find("outside its class") != std::string::npos);
+  CHECK(told([&] { read_on_device(*file_on(host_device_engine()), 0, bytes.size()); }) == by_processor);
+  for (const Engine* engine : {&best_engine(), &host_device_engine()}) {
+    try {
+      apply_delta(delta, {wrong}, {engine});
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.fault() == Fault::base_mismatch);
+    }
+  }
+}
+
 TEST_CASE("memory of a device is bounded, and given back") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
@@ -139,7 +273,8 @@ TEST_CASE("memory of a device is bounded, and given back") {
     auto next = with_changes(tensors, 0.2, random);
     std::ranges::reverse(next);
     host_device().traffic().most_held_bytes = host_device().pinned().most_held_bytes = 0;
-    make_delta({base}, file_of(next), {&host_device_engine(), 2});
+    const Run run{&host_device_engine(), 2};
+    apply_delta(make_delta({base}, file_of(next), run).bytes, {base}, run);
     CHECK(host_device().traffic().held_bytes == 0);
     CHECK(host_device().pinned().held_bytes == 0);
     CHECK(host_device().traffic().most_held_bytes <= 4 * (std::int64_t{64} << 20));

@@ -26,12 +26,13 @@ struct DeviceTraffic {
   std::atomic<std::uint64_t> downloaded_bytes = 0;
   std::atomic<std::uint64_t> hashed_bytes = 0;
   std::atomic<std::uint64_t> patched_blocks = 0;
+  std::atomic<std::uint64_t> masked_blocks = 0;  ///< of those, with a sign mask
   std::atomic<std::int64_t> held_bytes = 0;
   std::atomic<std::int64_t> most_held_bytes = 0;
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> waits_until_lost = UINT64_MAX;  ///< then the device fails
 
-  void forget() { uploaded_bytes = downloaded_bytes = hashed_bytes = patched_blocks = waits = 0; }
+  void forget() { uploaded_bytes = downloaded_bytes = hashed_bytes = patched_blocks = masked_blocks = waits = 0; }
 };
 
 class HostDeviceMemory final : public DeviceMemory {
@@ -128,6 +129,7 @@ class HostDeviceStream final : public DeviceStream {
   void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,
              const std::uint16_t* ranks, const void* moves, const std::uint64_t* flips) override {
     traffic_->patched_blocks += patch_count;
+    if (flips != nullptr) traffic_->masked_blocks += patch_count;
     queue_.emplace_back([=] {
       for (DevicePatch* patch = patches; patch != patches + patch_count; ++patch) {
         const ClassedChanges changes = {

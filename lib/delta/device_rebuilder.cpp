@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/device_rebuilder.hpp"
+
+#include "base/error.hpp"
+#include "delta/tensor_blocks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace wdelta {
+namespace {
+
+// Less than this is made by the host: a run costs the device some launches.
+constexpr std::uint64_t k_least_run_bytes = std::uint64_t{64} << 10;
+
+[[noreturn]] void refuse(Fault fault, const DeltaReader& delta, const Tensor& tensor, std::uint64_t block,
+                         const char* what) {
+  throw Error(fault, delta.name(), fmt::format("tensor {:?}, block {}: {}", tensor.name, block, what));
+}
+
+}  // namespace
+
+DeviceRebuilder::DeviceRebuilder(const Engine& engine, Device& device)
+    : engine_(&engine), device_(&device), patches_(device), on_host_(device, DeviceBuffer::Place::pinned) {}
+
+// Also forgets what an error before left under way.
+void DeviceRebuilder::start() {
+  patches_.clear();
+  patched_.clear();
+}
+
+bool DeviceRebuilder::is_for_device(const RebuiltFile& file, std::size_t tensor_index, std::uint64_t block) {
+  const Tensor& tensor = file.header().tensors()[tensor_index];
+  const std::vector<TensorPlan::Step>& steps = file.plan(tensor_index).steps;
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    const DeltaEntry& entry = *steps[index].entry;
+    if (entry.block(block).begin == entry.block(block).end) continue;
+    const std::size_t group_index = entry.group_of(block);
+    try {
+      const GroupTables* const group = tables_[index].of(steps[index], tensor, group_index);
+      if (group == nullptr || !is_classed(group->parameters().blocks[block - entry.groups()[group_index].first_block]))
+        return false;
+    } catch (const Error& error) {
+      refuse(error.fault(), *steps[index].delta, tensor, block, error.what());
+    }
+  }
+  return true;
+}
+
+// The whole blocks of the part that the device makes.
+void DeviceRebuilder::list_runs(const RebuiltFile& file, const Part& part) {
+  runs_.clear();
+  const std::uint64_t part_end = part.offset + part.size_bytes;
+  const auto tensors = file.header().tensors();
+  const auto first = std::ranges::upper_bound(tensors, part.offset, {}, &Tensor::end);
+  for (auto tensor = first; tensor != tensors.end() && tensor->begin < part_end; ++tensor) {
+    if (std::min(tensor->end, part_end) - std::max(tensor->begin, part.offset) < k_least_run_bytes) continue;
+    const auto index = static_cast<std::size_t>(tensor - tensors.begin());
+    if (tables_.size() < file.plan(index).steps.size()) tables_.resize(file.plan(index).steps.size());
+    const std::uint64_t block_size = block_bytes(*tensor);
+    const std::uint64_t skipped = part.offset <= tensor->begin ? 0 : part.offset - tensor->begin;
+    for (std::uint64_t block = (skipped + block_size - 1) / block_size; block < block_count(*tensor); ++block) {
+      const std::uint64_t begin = tensor->begin + block * block_size;
+      const std::uint64_t end = std::min(begin + block_size, tensor->end);
+      if (end > part_end) break;
+      if (!is_for_device(file, index, block)) continue;
+      if (!runs_.empty() && runs_.back().end == begin && runs_.back().tensor == index) {
+        runs_.back().end = end;
+        ++runs_.back().block_count;
+      } else {
+        runs_.push_back({index, block, 1, begin, end});
+      }
+    }
+  }
+  std::erase_if(runs_, [](const Run& run) { return run.end - run.begin < k_least_run_bytes; });
+}
+
+// Calls visit(begin, size_bytes), in the part, for all between the runs.
+template <class Visit>
+void DeviceRebuilder::each_stretch_between(const Part& part, Visit visit) const {
+  std::uint64_t at = part.offset;
+  for (const Run& run : runs_) {
+    if (at < run.begin) visit(static_cast<std::size_t>(at - part.offset), static_cast<std::size_t>(run.begin - at));
+    at = run.end;
+  }
+  const std::uint64_t end = part.offset + part.size_bytes;
+  if (at < end) visit(static_cast<std::size_t>(at - part.offset), static_cast<std::size_t>(end - at));
+}
+
+void DeviceRebuilder::read(const RebuiltFile& file, const Part& part, DeviceStream& stream) {
+  start();
+  list_runs(file, part);
+  std::uint8_t* const host = on_host_.of_size(part.size_bytes);
+  each_stretch_between(part, [&](std::size_t begin, std::size_t size_bytes) {
+    file.read_at(part.offset + begin, {host + begin, size_bytes});
+    stream.upload(part.bytes + begin, host + begin, size_bytes);
+  });
+  for (const Run& run : runs_) {
+    const TensorPlan& plan = file.plan(run.tensor);
+    const auto begin = static_cast<std::size_t>(run.begin - part.offset);
+    const auto size_bytes = static_cast<std::size_t>(run.end - run.begin);
+    const std::uint64_t from = plan.origin_begin + run.begin - file.header().tensors()[run.tensor].begin;
+    const auto* const readable = dynamic_cast<const DeviceReadable*>(plan.origin.get());
+    if (plan.origin == nullptr) {
+      stream.fill_zeros(part.bytes + begin, size_bytes);
+    } else if (readable != nullptr && readable->is_on(*device_)) {
+      readable->read_to_device(from, part.bytes + begin, size_bytes, stream);
+    } else {
+      plan.origin->read_at(from, {host + begin, size_bytes});
+      stream.upload(part.bytes + begin, host + begin, size_bytes);
+    }
+  }
+  patch_runs(file, part, stream);
+}
+
+void DeviceRebuilder::patch(const RebuiltFile& file, const Part& part, std::span<const std::uint8_t> origin,
+                            DeviceStream& stream) {
+  start();
+  list_runs(file, part);
+  std::uint8_t* const host = on_host_.of_size(part.size_bytes);
+  each_stretch_between(part, [&](std::size_t begin, std::size_t size_bytes) {
+    std::memcpy(host + begin, origin.data() + begin, size_bytes);
+    file.patch(part.offset + begin, {host + begin, size_bytes});
+    stream.upload(part.bytes + begin, host + begin, size_bytes);
+  });
+  patch_runs(file, part, stream);
+}
+
+void DeviceRebuilder::patch_runs(const RebuiltFile& file, const Part& part, DeviceStream& stream) {
+  for (const Run& run : runs_) {
+    for (std::size_t index = 0; index < file.plan(run.tensor).steps.size(); ++index)
+      patch_step(file, run, index, part.bytes + (run.begin - part.offset), stream);
+  }
+}
+
+// One step of the chain over all blocks of a run.
+void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::size_t step_index, std::uint8_t* blocks,
+                                 DeviceStream& stream) {
+  const Tensor& tensor = file.header().tensors()[run.tensor];
+  const TensorPlan::Step& step = file.plan(run.tensor).steps[step_index];
+  const DeltaEntry& entry = *step.entry;
+  const ElementType type = element_type(tensor);
+  const std::uint64_t coded_begin = entry.block(run.first_block).begin;
+  const auto coded = coded_.of_size(entry.block(run.first_block + run.block_count - 1).end - coded_begin);
+  if (coded.empty()) return;
+  step.delta->read_at(coded_begin, coded);
+  std::size_t group_index = SIZE_MAX;
+  for (std::uint64_t i = 0; i < run.block_count; ++i) {
+    const std::uint64_t block = run.first_block + i;
+    const DeltaEntry::Block& place = entry.block(block);
+    if (place.begin == place.end) continue;
+    try {
+      if (const std::size_t its_group = entry.group_of(block); its_group != group_index) {
+        patches_.end(stream);
+        group_index = its_group;
+        patches_.begin(*tables_[step_index].of(step, tensor, group_index));
+      }
+      std::uint8_t* const elements = blocks + i * block_bytes(tensor);
+      const std::uint64_t size_bytes = std::min(block_bytes(tensor), tensor.size_bytes() - block * block_bytes(tensor));
+      patches_.add(*engine_, block - entry.groups()[group_index].first_block,
+                   coded.subspan(place.begin - coded_begin, place.end - place.begin), elements,
+                   static_cast<std::uint32_t>(size_bytes / type.width_bytes), patched_.size(), stream);
+      patched_.push_back({step.delta.get(), &tensor, block});
+    } catch (const Error& error) {
+      if (error.fault() != Fault::corrupt) throw;
+      refuse(error.fault(), *step.delta, tensor, block, error.what());
+    }
+  }
+  patches_.end(stream);
+}
+
+void DeviceRebuilder::finish(DeviceStream& stream) {
+  if (const auto failed = patches_.finish(stream)) {
+    const Patched& patched = patched_[*failed];
+    refuse(Fault::corrupt, *patched.delta, *patched.tensor, patched.block, "a change lies outside its class");
+  }
+}
+
+}  // namespace wdelta

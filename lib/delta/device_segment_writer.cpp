@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/device_segment_writer.hpp"
+
+#include "base/blake3_kernel.hpp"
+#include "base/segments.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace wdelta {
+namespace {
+
+constexpr std::size_t k_value_bytes = 32;
+constexpr std::size_t k_hash_scratch_bytes = Blake3Tree::k_segment_bytes / 32;
+// What a thread takes on the device, about.
+constexpr std::uint64_t k_thread_memory_bytes = std::uint64_t{16} << 20;
+
+}  // namespace
+
+DeviceSegmentWriter::DeviceSegmentWriter(const Files& files, Device& device, StageClock* stages)
+    : files_(files),
+      stream_(device.make_stream()),
+      rebuilder_(std::make_unique<DeviceRebuilder>(*files.rebuilt->engine(), device)),
+      on_device_(device, DeviceBuffer::Place::device),
+      on_host_(device, DeviceBuffer::Place::pinned),
+      hashing_(device, DeviceBuffer::Place::device),
+      values_(device, DeviceBuffer::Place::pinned),
+      laps_(stages) {
+  hashing_.of_size(k_hash_scratch_bytes + 2 * k_value_bytes);
+  values_.of_size(2 * k_value_bytes);
+}
+
+unsigned DeviceSegmentWriter::most_threads(const Device& device) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(device.memory_bytes() / 2 / k_thread_memory_bytes, 1, 1024));
+}
+
+void DeviceSegmentWriter::operator()(std::size_t index) {
+  laps_.restart();
+  const Segment segment = segment_at(files_.rebuilt->size_bytes(), index);
+  const DeviceRebuilder::Part part{segment.begin, on_device_.of_size(segment.size_bytes), segment.size_bytes};
+  const std::span<std::uint8_t> on_host(on_host_.of_size(segment.size_bytes), segment.size_bytes);
+  if (files_.origin != nullptr) {
+    files_.origin->read_at(segment.begin, on_host);
+    laps_.lap(Stage::read, segment.size_bytes);
+    stream_->upload(part.bytes, on_host.data(), segment.size_bytes);
+    if (files_.origin_tree->is_subtree(index)) {
+      ask_digest(index, End::origin);
+    } else {
+      files_.origin_tree->set_segment(index, on_host);
+      laps_.lap(Stage::hash, segment.size_bytes);
+    }
+    rebuilder_->patch(*files_.rebuilt, part, on_host, *stream_);
+  } else {
+    rebuilder_->read(*files_.rebuilt, part, *stream_);
+  }
+  const bool is_subtree = files_.result_tree->is_subtree(index);
+  if (is_subtree) ask_digest(index, End::result);
+  if (!is_subtree || files_.output != nullptr) stream_->download(on_host.data(), part.bytes, segment.size_bytes);
+  laps_.lap(Stage::code, segment.size_bytes);
+  rebuilder_->finish(*stream_);
+  laps_.lap(Stage::wait);
+  if (files_.origin != nullptr && files_.origin_tree->is_subtree(index))
+    take_digest(*files_.origin_tree, index, End::origin);
+  if (is_subtree) {
+    take_digest(*files_.result_tree, index, End::result);
+  } else {
+    files_.result_tree->set_segment(index, on_host);
+    laps_.lap(Stage::hash, segment.size_bytes);
+  }
+  if (files_.output == nullptr) return;
+  files_.output->write_at(segment.begin, on_host);
+  laps_.lap(Stage::write, segment.size_bytes);
+}
+
+void DeviceSegmentWriter::ask_digest(std::size_t index, End end) {
+  const std::size_t place = static_cast<std::size_t>(end) * k_value_bytes;
+  std::uint8_t* const value = hashing_.begin() + k_hash_scratch_bytes + place;
+  stream_->hash_subtrees(on_device_.begin(), Blake3Tree::k_segment_bytes, 1,
+                         std::uint64_t{index} * (Blake3Tree::k_segment_bytes / k_blake3_chunk_bytes), hashing_.begin(),
+                         reinterpret_cast<std::uint32_t*>(value));
+  stream_->download(values_.begin() + place, value, k_value_bytes);
+}
+
+void DeviceSegmentWriter::take_digest(Blake3Tree& tree, std::size_t index, End end) {
+  std::array<std::uint32_t, 8> value;
+  std::memcpy(value.data(), values_.begin() + static_cast<std::size_t>(end) * k_value_bytes, k_value_bytes);
+  tree.set_subtree(index, value);
+  laps_.lap(Stage::hash, Blake3Tree::k_segment_bytes);
+}
+
+}  // namespace wdelta

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/kept_tables.hpp"
+
+#include "base/error.hpp"
+#include "delta/tensor_blocks.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <vector>
+
+namespace wdelta {
+
+const GroupTables* KeptTables::of(const TensorPlan::Step& step, const Tensor& tensor, std::size_t group_index) {
+  const EntryGroup& group = step.entry->groups()[group_index];
+  if (group.parameters_bytes == 0) return nullptr;
+  if (entry_ == step.entry && group_index_ == group_index) return &*tables_;
+  entry_ = nullptr;
+  std::vector<std::uint8_t> parameters(group.parameters_bytes);
+  step.delta->read_at(group.parameters_begin, parameters);
+  const std::uint64_t first = group.first_block * k_block_elements;
+  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor.element_count() - first);
+  tables_.emplace(parameters,
+                  GroupShape{element_type(tensor), group.block_count, element_count, matrix_place(tensor, first)});
+  for (std::uint64_t block = 0; block < group.block_count; ++block) {
+    const DeltaEntry::Block& place = step.entry->block(group.first_block + block);
+    if (place.begin == place.end && is_classed(tables_->parameters().blocks[block])) {
+      throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
+    }
+  }
+  entry_ = step.entry;
+  group_index_ = group_index;
+  return &*tables_;
+}
+
+}  // namespace wdelta
