@@ -2,96 +2,24 @@
 #include "access.hpp"
 
 #include "base/error.hpp"
-#include "base/file.hpp"
-#include "s3_access.hpp"
+#include "user/user_access.hpp"
 
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
-#include <filesystem>
 
 namespace wdelta::cmd {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string first_set(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (std::string value = environment(name); !value.empty()) return value;
-  }
-  return "";
-}
-
-bool is_on(const std::string& value) {
-  return value == "1" || value == "true" || value == "TRUE" || value == "yes" || value == "YES" || value == "ON" ||
-         value == "on";
-}
-
-fs::path below_home(const char* variable, const char* folder) {
-  if (const std::string xdg = environment(variable); !xdg.empty()) return xdg;
-  const std::string home = environment("HOME");
-  return home.empty() ? fs::path() : fs::path(home) / folder;
-}
-
-// What is on its way to or from a store. Not below /tmp, which is small on many machines.
-fs::path staging_directory() {
-  if (const std::string own = environment("WDELTA_CACHE_DIR"); !own.empty()) return own;
-  const fs::path cache = below_home("XDG_CACHE_HOME", ".cache");
-  return cache.empty() ? cache : cache / "wdelta";
-}
-
 NetworkOptions network_of(const NetworkArguments& arguments) {
   NetworkOptions network;
   network.transfers = arguments.transfers;
   if (!arguments.limit_rate.empty()) network.bytes_per_second = parse_rate(arguments.limit_rate);
-  network.offline = arguments.offline || is_on(environment("HF_HUB_OFFLINE"));
-  network.ca_file = first_set({"AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  network.offline = arguments.offline;
   network.connect_timeout = std::chrono::seconds(arguments.connect_timeout_s);
   network.stall_timeout = std::chrono::seconds(arguments.stall_timeout_s);
   network.user_agent = "wdelta/" WDELTA_VERSION;
   return network;
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
-// Of the Hub's own client; empty when there is no such place.
-fs::path hub_home() {
-  if (const std::string own = environment("HF_HOME"); !own.empty()) return own;
-  const fs::path cache = below_home("XDG_CACHE_HOME", ".cache");
-  return cache.empty() ? cache : cache / "huggingface";
-}
-
-// Where the Hub's own client keeps models.
-fs::path hub_cache_directory() {
-  if (const std::string own = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}); !own.empty()) return own;
-  return hub_home().empty() ? fs::path() : hub_home() / "hub";
-}
-
-// As the Hub's own client looks for it.
-void find_hub_token(HubAccess& hub) {
-  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (const std::string token = trimmed(environment(name)); !token.empty()) {
-      hub.token = token;
-      hub.token_source = name;
-      return;
-    }
-  }
-  if (is_on(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return;
-  fs::path path = environment("HF_TOKEN_PATH");
-  if (path.empty()) {
-    if (hub_home().empty()) return;
-    path = hub_home() / "token";
-  }
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return;
-  constexpr std::uint64_t k_longest_token_file = 64 << 10;
-  hub.token = trimmed(read_small_file(path, k_longest_token_file));
-  hub.token_source = path.string();
 }
 
 }  // namespace
@@ -134,21 +62,7 @@ void add_network_options(CLI::App& app, NetworkArguments& arguments) {
 }
 
 Access access_to(const std::string& location, const NetworkArguments& arguments) {
-  Access access;
-  access.network = network_of(arguments);
-  access.staging_directory = staging_directory();
-  if (std::string endpoint = environment("HF_ENDPOINT"); !endpoint.empty()) {
-    while (endpoint.ends_with('/')) endpoint.pop_back();
-    access.hub.endpoint = endpoint;
-  }
-  access.hub.cache_directory = hub_cache_directory();
-  try {
-    find_hub_token(access.hub);
-  } catch (const Error&) {
-    if (location.starts_with("hf://")) throw;
-  }
-  if (location.starts_with("s3://")) access.s3 = s3_access();
-  return access;
+  return wdelta::access_to(location, network_of(arguments), environment);
 }
 
 }  // namespace wdelta::cmd

@@ -25,8 +25,7 @@ struct NetworkArguments {
 
 void add_network_options(CLI::App& app, NetworkArguments& arguments);
 
-/// How to reach the store at `location`, and models of the Hub that a repository there refers to. Credentials of S3 are
-/// looked up for it only; a token that cannot be read is an error for a bucket of the Hub only.
+/// wdelta::access_to() with the variables of this process.
 Access access_to(const std::string& location, const NetworkArguments& arguments);
 
 /// "500k", "20M", "1.5G" or a number: bytes. Throws usage.

@@ -4,6 +4,7 @@
 #include "access.hpp"
 #include "base/error.hpp"
 #include "repo/commit_checkpoint.hpp"
+#include "user/user_access.hpp"
 
 #include <charconv>
 #include <cstdlib>
@@ -31,14 +32,7 @@ void Context::print(Json document) {
   fmt::print("{}\n", document.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-std::filesystem::path Context::state_directory() const {
-  if (const std::string own = environment("WDELTA_STATE_DIR"); !own.empty()) return own;
-  if (const std::string xdg = environment("XDG_STATE_HOME"); !xdg.empty()) return std::filesystem::path(xdg) / "wdelta";
-  const std::string home = environment("HOME");
-  if (home.empty())
-    throw Error(Fault::usage, "HOME", "is not set, so there is no place for state", "set WDELTA_STATE_DIR");
-  return std::filesystem::path(home) / ".local/state/wdelta";
-}
+std::filesystem::path Context::state_directory() const { return wdelta::state_directory(environment); }
 
 std::string whole_number(const std::string& text) {
   std::uint64_t value = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context.hpp"
 #include "delta/diff_checkpoint.hpp"
-#include "exit_codes.hpp"
 #include "format.hpp"
+#include "user/exit_codes.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "context.hpp"
-#include "exit_codes.hpp"
 #include "model.hpp"
 #include "usage.hpp"
+#include "user/exit_codes.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

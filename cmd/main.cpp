@@ -2,11 +2,11 @@
 #include "base/blake3.hpp"
 #include "complete.hpp"
 #include "context.hpp"
-#include "exit_codes.hpp"
 #include "format.hpp"
 #include "manual.hpp"
 #include "terminal_progress.hpp"
 #include "usage.hpp"
+#include "user/exit_codes.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -2,8 +2,8 @@
 #include "manual.hpp"
 
 #include "base/error.hpp"
-#include "exit_codes.hpp"
 #include "model.hpp"
+#include "user/exit_codes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

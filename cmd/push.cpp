@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/push.hpp"
 
-#include "author.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/stability.hpp"
 #include "context.hpp"
 #include "format.hpp"
 #include "push_base.hpp"
+#include "user/author.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ struct PushArguments {
 };
 
 CommitDraft draft_of(const PushArguments& arguments) {
-  CommitDraft draft{arguments.message, author(), arguments.step, {}};
+  CommitDraft draft{arguments.message, author_in(environment), arguments.step, {}};
   for (const std::string& pair : arguments.meta) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0) throw Error(Fault::usage, pair, "is not of the form K=V");

@@ -4,8 +4,8 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "context.hpp"
-#include "exit_codes.hpp"
 #include "format.hpp"
+#include "user/exit_codes.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "store": {"base"},
     "delta": {"base", "checkpoint", "engine"},
     "repo": {"base", "checkpoint", "engine", "store", "delta"},
+    "user": {"base", "store"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"/]+)/', re.MULTILINE)
 # Words that only cmd/ may use: the library never prints, reads the environment, exits or handles signals.

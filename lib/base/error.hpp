@@ -7,7 +7,7 @@
 
 namespace wdelta {
 
-/// What kind of thing went wrong. cmd/exit_codes.cpp maps each to the exit status of the program.
+/// What kind of thing went wrong. user/exit_codes.cpp maps each to the exit status of the program.
 enum class Fault {
   internal,       ///< a bug of ours
   usage,          ///< the caller asked for something that makes no sense

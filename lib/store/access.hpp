@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller tells the stores that lie on a network. The library reads no environment: cmd/access.cpp makes this of
+// What a caller tells the stores that lie on a network. The library reads no environment: user/user_access.cpp makes this of
 // options and variables. One exception is libcurl's own: it takes its proxies from http_proxy, https_proxy, all_proxy
 // and no_proxy.
 #pragma once

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "s3_access.hpp"
+#include "user/s3_access.hpp"
 
-#include "access.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "ini.hpp"
+#include "user/ini.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
 
-namespace wdelta::cmd {
+namespace wdelta {
 
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path file_named_by(const char* variable, const char* below_home) {
+fs::path file_named_by(const Environment& environment, const char* variable, const char* below_home) {
   if (const std::string own = environment(variable); !own.empty()) return own;
   const std::string home = environment("HOME");
   return home.empty() ? fs::path() : fs::path(home) / below_home;
@@ -41,14 +40,14 @@ struct Profile {
   }
 };
 
-Profile read_profile(const std::string& name) {
-  IniFile credentials = read_ini(file_named_by("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
-  IniFile configuration = read_ini(file_named_by("AWS_CONFIG_FILE", ".aws/config"));
+Profile read_profile(const Environment& environment, const std::string& name) {
+  IniFile credentials = read_ini(file_named_by(environment, "AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
+  IniFile configuration = read_ini(file_named_by(environment, "AWS_CONFIG_FILE", ".aws/config"));
   return {credentials[name], configuration[name == "default" ? name : "profile " + name]};
 }
 
 // Ways to credentials that only AWS's own programs go.
-void require_no_others(const Profile& profile, const std::string& profile_name) {
+void require_no_others(const Environment& environment, const Profile& profile, const std::string& profile_name) {
   struct Way {
     const char* setting;
     const char* what;
@@ -78,12 +77,12 @@ void require_no_others(const Profile& profile, const std::string& profile_name) 
 
 }  // namespace
 
-S3Access s3_access() {
+S3Access s3_access(const Environment& environment) {
   S3Access s3;
   std::string profile_name = environment("AWS_PROFILE");
   const bool is_asked_for = !profile_name.empty();
   if (!is_asked_for) profile_name = "default";
-  const Profile profile = read_profile(profile_name);
+  const Profile profile = read_profile(environment, profile_name);
   if (is_asked_for && profile.credentials.empty() && profile.configuration.empty()) {
     throw Error(Fault::not_found, profile_name, "there is no such profile in the AWS credentials and configuration",
                 "AWS_PROFILE names it; the files are ~/.aws/credentials and ~/.aws/config");
@@ -113,9 +112,9 @@ S3Access s3_access() {
     s3.secret = profile.value("aws_secret_access_key");
     s3.session_token = profile.value("aws_session_token");
     s3.key_source = "profile " + profile_name;
-    if (!has_keys) require_no_others(profile, profile_name);
+    if (!has_keys) require_no_others(environment, profile, profile_name);
   }
   return s3;
 }
 
-}  // namespace wdelta::cmd
+}  // namespace wdelta

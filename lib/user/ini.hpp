@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace wdelta::cmd {
+namespace wdelta {
 
 using IniSection = std::map<std::string, std::string>;
 using IniFile = std::map<std::string, IniSection>;
@@ -15,4 +15,4 @@ using IniFile = std::map<std::string, IniSection>;
 /// other programs' files.
 IniFile parse_ini(std::string_view text);
 
-}  // namespace wdelta::cmd
+}  // namespace wdelta

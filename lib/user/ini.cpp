@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ini.hpp"
+#include "user/ini.hpp"
 
-namespace wdelta::cmd {
+namespace wdelta {
 
 namespace {
 
@@ -55,4 +55,4 @@ IniFile parse_ini(std::string_view text) {
   return file;
 }
 
-}  // namespace wdelta::cmd
+}  // namespace wdelta

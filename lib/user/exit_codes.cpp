@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exit_codes.hpp"
+#include "user/exit_codes.hpp"
 
-namespace wdelta::cmd {
+namespace wdelta {
 
 namespace {
 constexpr ExitCode k_exit_codes[] = {
@@ -51,4 +51,4 @@ int exit_code_of(Fault fault) {
   return 1;
 }
 
-}  // namespace wdelta::cmd
+}  // namespace wdelta

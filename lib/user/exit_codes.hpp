@@ -5,7 +5,7 @@
 
 #include <span>
 
-namespace wdelta::cmd {
+namespace wdelta {
 
 struct ExitCode {
   int code;
@@ -18,4 +18,4 @@ int exit_code_of(Fault fault);
 
 inline constexpr int k_exit_differences = 10;
 
-}  // namespace wdelta::cmd
+}  // namespace wdelta
