@@ -124,7 +124,7 @@ bool Checkpoint::has_stamps_of(const Checkpoint& other) const {
 }
 
 void Checkpoint::check_unchanged() const {
-  if (files_.empty() || !files_.front().stamp) return;
+  if (!is_on_disk()) return;
   if (open(name_, Shards::any, filter_).has_stamps_of(*this)) return;
   throw Error(Fault::local, name_, "changed while it was read",
               "push it once it is written; push --wait-stable S waits until it is");

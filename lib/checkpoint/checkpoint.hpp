@@ -54,6 +54,8 @@ class Checkpoint {
   /// Ordered by path.
   const std::vector<CheckpointFile>& files() const { return files_; }
   const CheckpointFile* find(std::string_view path) const;
+  /// Whether its files can be found again by their stamps: those of a commit and those in memory cannot.
+  bool is_on_disk() const { return !files_.empty() && files_.front().stamp.has_value(); }
 
   /// Whether it has the same places with the same stamps.
   bool has_stamps_of(const Checkpoint& other) const;
