@@ -144,8 +144,10 @@ std::uint64_t weights_bytes(const Checkpoint& checkpoint) {
   return total;
 }
 
+// Where the next push from this machine finds what was pushed now.
 void remember(const fs::path& path, const Commit& commit, const Checkpoint& checkpoint,
               const Execution& execution) try {
+  if (!checkpoint.is_on_disk()) return;
   PushState state{commit.id, fs::absolute(checkpoint.name()), {}};
   for (const CheckpointFile& file : checkpoint.files()) {
     if (file.stamp) state.stamps[file.path] = *file.stamp;
@@ -207,13 +209,15 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     at_hand = std::move(base.at_hand);
     report.base = base.report;
   }
+  if (options.at_hand && parent.commit && options.at_hand->commit == parent.commit->id)
+    at_hand = options.at_hand->files;
   std::optional<PreviousCheckpoint> previous;
   if (parent.commit) {
     previous.emplace(repository, *parent.commit, parent.recipes, load_push_state(state_path), engine, execution,
                      std::move(at_hand));
     report.parent = parent.commit->id;
     report.compared_with_repository = !previous->is_local();
-    if (!previous->is_local()) {
+    if (!previous->is_local() && checkpoint.is_on_disk()) {
       execution.progress->note(
           "the previous checkpoint is not where it was pushed from, or was changed: comparing with the repository");
     }

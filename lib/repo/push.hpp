@@ -6,6 +6,7 @@
 #include "engine/engine.hpp"
 #include "repo/file_keeper.hpp"
 #include "repo/hub_base.hpp"
+#include "repo/previous_checkpoint.hpp"
 #include "repo/repository.hpp"
 
 #include <filesystem>
@@ -27,12 +28,20 @@ struct CommitDraft {
 /// Whether to store the weights whole too: when the deltas since the last whole one have grown, never, or at once.
 enum class AnchorChoice { automatic, never, now };
 
+/// The files of a commit where a caller has them: what a push on top of it compares with. They are believed only once
+/// their digests are those of the commit.
+struct CommitAtHand {
+  Digest commit;
+  FilesAtHand files;
+};
+
 struct PushOptions {
   std::string branch = k_main_branch;
   std::optional<std::string> tag;
   AnchorChoice anchor = AnchorChoice::automatic;
   WholeWeights whole = WholeWeights::plain;  ///< of anchors, and of weights without a counterpart in the parent
   std::optional<HubBaseOptions> base;        ///< what a branch without commits begins with
+  std::optional<CommitAtHand> at_hand;       ///< looked at where the branch stands at that commit
   std::filesystem::path state_directory;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller tells the stores that lie on a network. The library reads no environment: user/user_access.cpp makes this of
-// options and variables. One exception is libcurl's own: it takes its proxies from http_proxy, https_proxy, all_proxy
-// and no_proxy.
+// What a caller tells the stores that lie on a network. The library reads no environment: user/user_access.cpp makes
+// this of options and variables. One exception is libcurl's own: it takes its proxies from http_proxy, https_proxy,
+// all_proxy and no_proxy.
 #pragma once
 
 #include <chrono>

@@ -70,6 +70,29 @@ TEST_CASE("a push stores a delta whether or not the previous checkpoint is still
   }
 }
 
+TEST_CASE("files of the tip that a caller has are compared with, of another commit not, and changed ones are noticed") {
+  for (const std::string what : {"tip", "other commit", "changed"}) {
+    const World world;
+    const Digest tip = world.push_step(0);
+    const fs::path kept = world / "kept";
+    fs::copy(world.checkpoint(0), kept, fs::copy_options::recursive);
+    fs::remove_all(world.checkpoint(0));
+    if (what == "changed") flip(kept / "model-1.safetensors", 100);
+    PushOptions options;
+    options.at_hand = CommitAtHand{what == "other commit" ? Digest() : tip, {}};
+    for (const std::string name : {"model-1.safetensors", "model-2.safetensors", "tokenizer.json"}) {
+      options.at_hand->files[name] = [path = kept / name] { return std::make_shared<File>(File::open(path)); };
+    }
+    RecordedProgress progress;
+    const PushReport report = world.push(world.checkpoint(2), options, {}, {1, &progress, {}});
+    CHECK(report.compared_with_repository == (what == "other commit"));
+    CHECK(progress.notes().size() == (what == "tip" ? 0 : 1));
+    CHECK(report.kept.change_count == 600);
+    world.pull("main", world / "out");
+    CHECK((files_below(world / "out") == commit_files(2)));
+  }
+}
+
 TEST_CASE("a previous checkpoint that was changed in place without a trace is noticed and not built upon") {
   const World world;
   world.push_step(0);
