@@ -22,7 +22,7 @@ namespace wdelta::cmd {
 
 namespace {
 
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 constexpr const char* k_other_stores = ", S3 and what speaks its protocol (s3://BUCKET/PREFIX)";
 #else
 constexpr const char* k_other_stores = "; this build reaches no network";

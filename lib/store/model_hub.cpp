@@ -2,7 +2,7 @@
 #include "store/model_hub.hpp"
 
 #include "base/error.hpp"
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 #include "store/hub/hub_models.hpp"
 #endif
 
@@ -64,7 +64,7 @@ ModelRevision ModelRevision::parse(const std::string& location) {
   return found;
 }
 
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 std::unique_ptr<const ModelHub> open_model_hub(const Access& access, const Execution& execution) {
   return std::make_unique<HubModels>(access, execution);
 }

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "store/directory_store.hpp"
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 #include "store/hub/hub_store.hpp"
 #include "store/s3/s3_store.hpp"
 #endif
@@ -61,7 +61,7 @@ struct Scheme {
                                  const Execution& execution);
 };
 
-#ifndef WDELTA_NETWORK
+#ifndef WDELTA_HAS_NETWORK
 std::unique_ptr<Store> without_network(const std::string& location, const std::string&, const Access&,
                                        const Execution&) {
   throw Error(Fault::unsupported, location, "this build of wdelta reaches no network",
@@ -78,7 +78,7 @@ constexpr Scheme k_schemes[] = {
        }
        return std::make_unique<DirectoryStore>(path);
      }},
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
     {"hf://",
      [](const std::string& location, const std::string& path, const Access& access,
         const Execution& execution) -> std::unique_ptr<Store> {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 #include "store/s3/s3_answers.hpp"
 
 namespace {

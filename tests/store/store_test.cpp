@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::int64_t k_coarsest_ms = 1000;  // what a store says of its time, as HTTP's Date does
 
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
 constexpr bool k_has_network = true;
 #else
 constexpr bool k_has_network = false;
@@ -45,7 +45,7 @@ const StoreKind k_kinds[] = {
      }},
     {"memory",
      [](const std::filesystem::path&) -> std::unique_ptr<Store> { return std::make_unique<testing::MemoryStore>(); }},
-#ifdef WDELTA_NETWORK
+#ifdef WDELTA_HAS_NETWORK
     {"s3",
      [](const std::filesystem::path& scratch) -> std::unique_ptr<Store> {
        static const testing::S3Emulator emulator;  // starting one takes longer than most tests
