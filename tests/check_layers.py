@@ -16,8 +16,12 @@ MAY_INCLUDE = {
     "delta": {"base", "checkpoint", "engine"},
     "repo": {"base", "checkpoint", "engine", "store", "delta"},
     "user": {"base", "store"},
+    "include": set(),
+    "c": {"base", "checkpoint", "engine", "store", "delta", "repo", "user", "include"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"/]+)/', re.MULTILINE)
+# The variables of the process are for those who ask the C library for them.
+MAY_READ_ENVIRONMENT = {"c/wdelta.cpp"}
 # Words that only cmd/ may use: the library never prints, reads the environment, exits or handles signals.
 FORBIDDEN = re.compile(r"\b(std::cout|std::cerr|printf|fmt::print|getenv|std::exit|_exit|sigaction|std::signal)\b")
 
@@ -35,8 +39,9 @@ def main():
             for other in INCLUDE.findall(text):
                 if other != room and other not in MAY_INCLUDE[room]:
                     wrong.append(f"{path}: {room} may not include {other}")
-            code = re.sub(r"//.*", "", text)
-            wrong += [f"{path}: {word} belongs in cmd/" for word in FORBIDDEN.findall(code)]
+            code = re.sub(r"//.*|/\*(?:.|\n)*?\*/", "", text)
+            allowed = {"getenv"} if str(path.relative_to(lib)) in MAY_READ_ENVIRONMENT else set()
+            wrong += [f"{path}: {word} belongs in cmd/" for word in FORBIDDEN.findall(code) if word not in allowed]
     print("\n".join(wrong) if wrong else f"layers: ok ({len(rooms)} rooms)")
     return 1 if wrong else 0
 

@@ -148,7 +148,7 @@ def main():
     wdelta = os.path.abspath(words[write])
     if not os.access(wdelta, os.X_OK):
         sys.exit(f"check_manual: {wdelta}: is no program")
-    pages = {path.name: Page(path) for path in sorted(pathlib.Path(words[write + 1]).glob("wdelta*.[157]"))}
+    pages = {path.name: Page(path) for path in sorted(pathlib.Path(words[write + 1]).glob("wdelta*.[1357]"))}
     if write:
         for page in pages.values():
             write_parts(wdelta, page)

@@ -28,6 +28,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the INIT macros stand for: the size, and zeros. */
+#ifdef __cplusplus
+template <typename Type>
+inline Type wdelta_sized() {
+  Type sized = Type();
+  sized.struct_size = sizeof(Type);
+  return sized;
+}
+#define WDELTA_SIZED(type) wdelta_sized<type>()
+#else
+#define WDELTA_SIZED(type) \
+  { .struct_size = sizeof(type) }
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,15 +50,6 @@ extern "C" {
 #define WDELTA_API __attribute__((visibility("default")))
 #else
 #define WDELTA_API
-#endif
-
-/* What the INIT macros stand for: the size, and zeros. */
-#ifdef __cplusplus
-#define WDELTA_SIZED(type) \
-  { sizeof(type) }
-#else
-#define WDELTA_SIZED(type) \
-  { .struct_size = sizeof(type) }
 #endif
 
 /* ---- Errors ------------------------------------------------------------------------------------------------- */
@@ -90,21 +95,21 @@ typedef struct wdelta_repository wdelta_repository;
 
 /* The value of a variable, or NULL where it is not set. The result must live until the next call. Called only while
  * wdelta_open and wdelta_push_begin run, by their thread. */
-typedef const char* (*wdelta_getenv)(const char* name, void* user_data);
-/* The variables of this process, by getenv(): what the program `wdelta` goes by. `user_data` is not looked at. As with
+typedef const char* (*wdelta_getenv)(const char* name, void* context);
+/* The variables of this process, by getenv(): what the program `wdelta` goes by. `context` is not looked at. As with
  * getenv(), no other thread may change the environment meanwhile. */
-WDELTA_API const char* wdelta_environment_of_process(const char* name, void* user_data);
+WDELTA_API const char* wdelta_environment_of_process(const char* name, void* context);
 
 /* Told how work goes on. Any may be NULL. They are called by threads of the library, one call at a time for each
  * handle, and must not call the library with that handle, except to cancel. */
 typedef struct wdelta_callbacks {
   size_t struct_size;
-  void* user_data; /* given to both */
+  void* context; /* given to both */
   /* `done` of `total` bytes of the stretch of work that is called `label` ("pushing"); total may be 0, when nobody
    * knows. Called at most some ten times a second, and when a stretch begins. A result that is not 0 cancels. */
-  int (*progress)(void* user_data, const char* label, uint64_t done, uint64_t total);
+  int (*progress)(void* context, const char* label, uint64_t done, uint64_t total);
   /* Something worth knowing that is no error: one line. */
-  void (*note)(void* user_data, const char* text);
+  void (*note)(void* context, const char* text);
 } wdelta_callbacks;
 #define WDELTA_CALLBACKS_INIT WDELTA_SIZED(wdelta_callbacks)
 
@@ -126,7 +131,7 @@ typedef struct wdelta_repository_options {
    * { "WDELTA_STATE_DIR=/scratch/state", "AWS_PROFILE=training", NULL }. An empty value is as good as none. */
   const char* const* settings;
   wdelta_getenv environment;
-  void* environment_data;
+  void* environment_context;
   int32_t create;                    /* one of WDELTA_CREATE_... */
   uint32_t threads;                  /* how many may work on one push or fill; 0: as many as there are cores */
   const char* engine;                /* "auto", "scalar", "avx2", ...; NULL: the variable WDELTA_ENGINE, else "auto" */
@@ -170,7 +175,7 @@ typedef struct wdelta_tensor {
   const int64_t* shape; /* one for each dimension; may be NULL where there is none */
   const int64_t* strides; /* in elements, one for each dimension, 0 and less too when pushed; NULL: row-major without
                              gaps, as dtypes narrower than a byte (F4, F6_...) must be */
-  void* data;             /* the element at index 0, 0, ...; any alignment. A push never writes to it. */
+  void* elements;         /* the element at index 0, 0, ...; any alignment. A push never writes to it. */
   int32_t device;         /* WDELTA_HOST or WDELTA_CUDA */
   int32_t device_index;   /* which one; 0 on the host */
   void* stream;           /* a cudaStream_t: what is queued there now is done before the tensor is read, and what a
@@ -201,9 +206,10 @@ enum {
   WDELTA_TENSORS_BORROWED = 1
 };
 
-/* What the next push of this repository handle to this branch compares with. */
+/* What the next push of this repository handle to this branch compares with. A reference copy is believed only once its
+ * digests are those of the commit that the branch stands at: where they are not, the repository is read. */
 enum {
-  /* A copy of what was pushed, in host memory: as many bytes as the commit's safetensors files have. */
+  /* A copy of what was pushed, in host memory: as many bytes as its files have (small side files aside). */
   WDELTA_REFERENCE_HOST = 0,
   /* Nothing: it is read out of the repository, as large as it is, or rebuilt from what is there. No memory. */
   WDELTA_REFERENCE_REPOSITORY = 1,
@@ -278,8 +284,8 @@ typedef struct wdelta_push_report {
  * it where it was. After a failure it may be called again: what was added is still there, so a lost race
  * (WDELTA_CONFLICT) or a lost network is a matter of calling once more. After success only wdelta_push_free is left. */
 WDELTA_API wdelta_status wdelta_push_commit(wdelta_push* push, wdelta_push_report* report, wdelta_error* error);
-/* Makes a call that works on this push, or the next one, end soon with WDELTA_INTERRUPTED. Any thread; not from a
- * signal handler. */
+/* Makes the call that works on this push, and every later one, end soon with WDELTA_INTERRUPTED. Any thread; not from a
+ * signal handler. A progress callback whose result is not 0 does the same. */
 WDELTA_API void wdelta_push_cancel(wdelta_push* push);
 /* Frees it; abandons what is not committed. NULL is no error. */
 WDELTA_API void wdelta_push_free(wdelta_push* push);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a wdelta_repository stands for.
+#pragma once
+
+#include "base/execution.hpp"
+#include "c/callback_progress.hpp"
+#include "c/reference_copy.hpp"
+#include "engine/engine.hpp"
+#include "include/wdelta.h"
+#include "repo/repository.hpp"
+#include "store/access.hpp"
+#include "user/environment.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace wdelta {
+
+/// Whom one handle reports to, and what stops it.
+struct Watched {
+  explicit Watched(const wdelta_callbacks& callbacks) : progress(callbacks, stop) {}
+
+  Execution execution(unsigned threads) { return {threads, &progress, stop.get_token()}; }
+
+  std::stop_source stop;
+  CallbackProgress progress;
+};
+
+/// Shared by a wdelta_repository and by what was begun with it. Each push and each commit opens the repository anew,
+/// at the price of one request, so that what stops one of them stops no other.
+class OpenRepository {
+ public:
+  OpenRepository(const char* location, const wdelta_repository_options& options);
+
+  Repository reopen(const Execution& execution) const { return Repository::open(location_, access_, execution); }
+  Digest resolve(const std::string& revision);
+
+  const wdelta_callbacks& callbacks() const { return callbacks_; }
+  unsigned threads() const { return threads_; }
+  const Engine& engine() const { return *engine_; }
+  const Environment& environment() const { return environment_; }
+
+  /// Held while a push of this handle works. Throws interrupted when it is to stop before it has it.
+  std::unique_lock<std::timed_mutex> queue_push(const Execution& execution);
+  /// What was pushed to a branch last; for whoever holds the lock.
+  ReferenceCopy& reference(const std::string& branch) { return references_[branch]; }
+  /// Waits for a push that works.
+  void drop_references();
+  std::uint64_t reference_bytes() const { return reference_bytes_; }
+  /// Counts anew; for whoever holds the lock.
+  void count_references();
+
+ private:
+  std::string location_;
+  Environment environment_;
+  wdelta_callbacks callbacks_;
+  unsigned threads_;
+  const Engine* engine_;
+  Access access_;
+  Watched watched_;
+  std::mutex resolve_mutex_;
+  std::optional<Repository> repository_;
+  std::timed_mutex push_mutex_;
+  std::map<std::string, ReferenceCopy> references_;  // by branch
+  std::atomic<std::uint64_t> reference_bytes_ = 0;
+};
+
+}  // namespace wdelta
+
+struct wdelta_repository {
+  std::shared_ptr<wdelta::OpenRepository> open;
+};
