@@ -10,12 +10,10 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
 
-CMAKE_FLAGS = -G Ninja -DBUILD_TESTING=ON -DCMAKE_INSTALL_PREFIX=$(PREFIX)
-
-.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan engine-only fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
-	@tests/setup.sh configure $(BUILD) $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=Release
+	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@cmake --build $(BUILD) -j $(JOBS)
 
 deps: ## install what the system lacks (Debian, Ubuntu; root or sudo)
@@ -57,18 +55,23 @@ memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/memory.sh $(BUILD) $(if $(filter file,$(origin SIZE)),6G,$(SIZE))
 
 asan: deps ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@tests/setup.sh configure build-asan -G Ninja -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=address,undefined
+	@tests/setup.sh configure build-asan asan
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --test-dir build-asan --output-on-failure -j $(JOBS)
 
 tsan: deps ## all tests under ThreadSanitizer
-	@tests/setup.sh configure build-tsan -G Ninja -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=thread
+	@tests/setup.sh configure build-tsan tsan
 	@cmake --build build-tsan -j $(JOBS)
 	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS)
 
+engine-only: ## the engine and its tests alone, with nothing but a compiler and CMake
+	@tests/setup.sh configure build-engine-only engine-only
+	@cmake --build build-engine-only -j $(JOBS)
+	@ctest --test-dir build-engine-only --output-on-failure -j $(JOBS)
+
 fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
 	@tests/setup.sh packages clang libclang-rt-14-dev
-	@tests/setup.sh configure build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DWDELTA_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DWDELTA_SANITIZE=address,undefined
+	@tests/setup.sh configure build-fuzz fuzz
 	@cmake --build build-fuzz -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 
@@ -77,7 +80,7 @@ soak: all ## pushes and pulls killed at random for SOAK_SECONDS (120); SEED=N re
 
 coverage: deps ## line coverage of the tests, in build-coverage/coverage.txt
 	@tests/setup.sh packages gcovr
-	@tests/setup.sh configure build-coverage -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=--coverage
+	@tests/setup.sh configure build-coverage coverage
 	@cmake --build build-coverage -j $(JOBS)
 	@ctest --test-dir build-coverage --output-on-failure -j $(JOBS)
 	@gcovr --filter lib/ --filter cmd/ build-coverage -o build-coverage/coverage.txt && tail -n 3 build-coverage/coverage.txt
@@ -91,13 +94,13 @@ deb: all ## a Debian package: build/package/wdelta_VERSION_amd64.deb
 	@tests/package_test.sh deb $(BUILD)/package
 
 tarball: deps ## a program that runs on any Linux: build/package/wdelta-VERSION-linux-x86_64.tar.gz
-	@tests/setup.sh configure build-static -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DWDELTA_STATIC=ON
+	@tests/setup.sh configure build-static static
 	@cmake --build build-static -j $(JOBS)
 	@tests/setup.sh pack TGZ build-static $(BUILD)/package
 	@tests/package_test.sh tarball $(BUILD)/package
 
 clean: ## remove all build folders
-	@rm -rf build build-asan build-tsan build-fuzz build-coverage build-static
+	@rm -rf build build-asan build-tsan build-fuzz build-coverage build-static build-engine-only
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every include of the library to the table of rooms in lib/README.md.
+"""Holds every include of the library to the table of rooms in lib/README.md, and what a build of the engine alone compiles
+to the standard library and zstd.
 
 usage: check_layers.py LIB
 """
@@ -24,6 +25,36 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"/]+)/', re.MULTILINE)
 MAY_READ_ENVIRONMENT = {"c/wdelta.cpp"}
 # Words that only cmd/ may use: the library never prints, reads the environment, exits or handles signals.
 FORBIDDEN = re.compile(r"\b(std::cout|std::cerr|printf|fmt::print|getenv|std::exit|_exit|sigaction|std::signal)\b")
+# What a build of the engine alone (cmake --preset engine-only) does without.
+OTHERS = re.compile(r'^\s*#\s*include\s*<((?:fmt|nlohmann|curl|CLI|openssl|benchmark)/[^>]*)>', re.MULTILINE)
+BASE_FILE = re.compile(r'^\s*#\s*include\s*"base/([^"]+)\.hpp"', re.MULTILINE)
+ENGINE_BASE = re.compile(r'set\(WDELTA_ENGINE_BASE "(.*)"\)')
+
+
+def engine_only(lib):
+    """What is wrong with the engine's files, its tests, and the files of base that it stands on: what they include, and
+    what that includes, must be in the list of lib/CMakeLists.txt and need no other library."""
+    listed = re.compile(ENGINE_BASE.search((lib / "CMakeLists.txt").read_text()).group(1))
+    tests = lib.parent / "tests"
+    base = [path for path in (lib / "base").glob("*.?pp") if listed.fullmatch(path.stem)]
+    waiting = base + [path for path in [*(lib / "engine").rglob("*"), *(tests / "engine").rglob("*"),
+                                        *(tests / "base").glob("*_test.cpp"), tests / "testing/random.hpp"]
+                      if path.is_file() and (path.parent.name != "base" or listed.fullmatch(path.stem[:-5]))]
+    seen = set(waiting)
+    wrong = []
+    while waiting:
+        path = waiting.pop()
+        text = path.read_text()
+        wrong += [f"{path}: includes <{other}>, which a build of the engine alone has not" for other in OTHERS.findall(text)]
+        for name in BASE_FILE.findall(text):
+            header = lib / "base" / f"{name}.hpp"
+            source = header.with_suffix(".cpp")
+            if source.exists() and not listed.fullmatch(name):
+                wrong.append(f"{path}: base/{name} is not in WDELTA_ENGINE_BASE of lib/CMakeLists.txt")
+            elif header not in seen:
+                seen.add(header)
+                waiting.append(header)
+    return wrong
 
 
 def main():
@@ -42,6 +73,7 @@ def main():
             code = re.sub(r"//.*|/\*(?:.|\n)*?\*/", "", text)
             allowed = {"getenv"} if str(path.relative_to(lib)) in MAY_READ_ENVIRONMENT else set()
             wrong += [f"{path}: {word} belongs in cmd/" for word in FORBIDDEN.findall(code) if word not in allowed]
+    wrong += engine_only(lib)
     print("\n".join(wrong) if wrong else f"layers: ok ({len(rooms)} rooms)")
     return 1 if wrong else 0
 

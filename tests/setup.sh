@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the Makefile needs of the machine.
 #   setup.sh packages [MORE...]         install what is lacking to build and test, and MORE
-#   setup.sh configure FOLDER OPTION... run CMake, quietly unless it fails
+#   setup.sh configure FOLDER PRESET OPTION...
+#                                       run CMake with a preset (CMakePresets.json), quietly unless it fails
 #   setup.sh pack KIND FOLDER INTO      run CPack over a build, quietly unless it fails
 #   setup.sh format                     check that clang-format would change nothing
 set -eu
@@ -33,9 +34,10 @@ clang-format qemu-user-static zsh fish jq $*"
 
 configure() {
   folder=$1
-  shift
+  preset=$2
+  shift 2
   log=$(mktemp)
-  cmake -S . -B "$folder" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
+  cmake -S . -B "$folder" --preset "$preset" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
   rm -f "$log"
 }
 

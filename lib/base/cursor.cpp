@@ -3,13 +3,14 @@
 
 #include "base/error.hpp"
 
-#include <fmt/format.h>
+#include <string>
 
 namespace wdelta {
 
 std::span<const std::uint8_t> Cursor::take(std::uint64_t size_bytes) {
   if (size_bytes > rest_.size()) {
-    throw Error(Fault::corrupt, "", fmt::format("cut: {} bytes expected, {} left", size_bytes, rest_.size()));
+    throw Error(Fault::corrupt, "",
+                "cut: " + std::to_string(size_bytes) + " bytes expected, " + std::to_string(rest_.size()) + " left");
   }
   const auto taken = rest_.first(size_bytes);
   rest_ = rest_.subspan(size_bytes);

@@ -22,6 +22,8 @@ void require(std::size_t result) {
 
 }  // namespace
 
+bool has_frames() { return true; }
+
 // Level 1; for symbols without the search for repeats: gaps and steps hold none worth a sequence, and on a recorded run
 // (2.8 % of the elements changed) Huffman coding alone is 0.6 bit per change smaller and 1.7 times faster. The largest
 // stride and the smallest table switch the search off; what zstd would take that for, no Huffman coding either, has to

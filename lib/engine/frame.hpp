@@ -12,6 +12,10 @@ struct ZSTD_DCtx_s;
 
 namespace wdelta {
 
+/// Whether this build has zstd. All have, but one of the engine alone made without it: there write() finds that nothing
+/// fits, and what reads throws Error(unsupported).
+bool has_frames();
+
 /// What a frame's content is like, and so how far it pays to look for repeats: symbols have none, in runs a quick look
 /// finds all that is there, bytes may be anything.
 enum class FrameContent { symbols, runs, bytes };

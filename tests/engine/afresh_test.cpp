@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/afresh_block.hpp"
+#include "frames.hpp"
 #include "groups.hpp"
 #include "guarded.hpp"
 
@@ -74,7 +75,8 @@ TEST_CASE("numbers of any width are packed bit by bit, the lowest first, and com
   }
 }
 
-TEST_CASE("weights that start afresh take a third less, and a tensor of them says so in every block") {
+TEST_CASE("weights that start afresh take a third less, and a tensor of them says so in every block" *
+          testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   GroupCoders coders(BlockChoice::automatic);
@@ -124,7 +126,7 @@ TEST_CASE("all patterns of two bytes come back from an afresh block") {
   }
 }
 
-TEST_CASE("planes that hold little are compressed one by one") {
+TEST_CASE("planes that hold little are compressed one by one" * testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   // Single precision made of bf16: its lower half is zeros, but for the sign, which comes to lie there.
@@ -136,7 +138,7 @@ TEST_CASE("planes that hold little are compressed one by one") {
   CHECK(coded_afresh(ones, type, Bytes(next.size())).size() < 200);
 }
 
-TEST_CASE("what has changed all over is coded afresh where its steps say less than it does") {
+TEST_CASE("what has changed all over is coded afresh where its steps say less than it does" * testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   GroupCoders coders(BlockChoice::automatic);

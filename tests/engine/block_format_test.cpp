@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "elements.hpp"
 #include "engine/block.hpp"
+#include "frames.hpp"
 
 #include <doctest/doctest.h>
 #include <string>
@@ -58,7 +59,7 @@ Bytes operator+(Bytes a, const Bytes& b) {
 
 TEST_CASE("an empty block changes nothing") { CHECK(applied({}, k_bf16, {1, 2, 3, 4}) == Bytes{1, 2, 3, 4}); }
 
-TEST_CASE("a sparse block: 2 changes, gaps 1 and 2, steps 1 and 2") {
+TEST_CASE("a sparse block: 2 changes, gaps 1 and 2, steps 1 and 2" * testing::needs_frames()) {
   const Bytes base(16);
   // +0 moves down to -0, and up to the smallest number above.
   const Bytes next = {0, 0, 0x00, 0x80, 0, 0, 0, 0, 0x01, 0x00, 0, 0, 0, 0, 0, 0};
@@ -98,7 +99,7 @@ TEST_CASE("a number of changes above 127 takes two digits") {
   CHECK(applied(full, k_u8, Bytes(65536)) == Bytes(65536, 1));
 }
 
-TEST_CASE("a dense block: planes of bytes, the lowest first") {
+TEST_CASE("a dense block: planes of bytes, the lowest first" * testing::needs_frames()) {
   // Steps 2, 0 and 0x0102: 1 up, nothing, 129 up.
   const Bytes planes = {0x02, 0x00, 0x02, 0x00, 0x00, 0x01};
   const Bytes next = {0x01, 0x10, 0x00, 0x20, 0x81, 0x30};
@@ -106,12 +107,13 @@ TEST_CASE("a dense block: planes of bytes, the lowest first") {
   CHECK(applied(Bytes{0x02} + raw_frame(planes), k_u16, {0, 0x10, 0, 0x20, 0, 0x30}) == next);
 }
 
-TEST_CASE("a whole block: the elements as they are") {
+TEST_CASE("a whole block: the elements as they are" * testing::needs_frames()) {
   CHECK(applied({0x13, 9, 8, 7, 6}, k_bf16, {1, 2, 3, 4}) == Bytes{9, 8, 7, 6});
   CHECK(applied(Bytes{0x03} + raw_frame({9, 8, 7, 6}), k_bf16, {1, 2, 3, 4}) == Bytes{9, 8, 7, 6});
 }
 
-TEST_CASE("an afresh block: the steps from zero bits in planes, the highest first, each stored or a frame") {
+TEST_CASE("an afresh block: the steps from zero bits in planes, the highest first, each stored or a frame" *
+          testing::needs_frames()) {
   // 0.5, -0.5 and 0.75 are 3f00, bf00 and 3f40; their steps from zero 7e00, 7e01 and 7e80.
   const Bytes next = {0x00, 0x3f, 0x00, 0xbf, 0x40, 0x3f};
   const Bytes base = {1, 2, 3, 4, 5, 6};
@@ -125,7 +127,7 @@ TEST_CASE("an afresh block: the steps from zero bits in planes, the highest firs
   CHECK(applied({0x05, 0x00, 0, 0x7e, 0, 0x01, 0, 0x02, 0, 0x04}, k_f32, Bytes(4)) == Bytes{0x02, 0x81, 0x00, 0x3f});
 }
 
-TEST_CASE("afresh blocks that the page does not allow are refused") {
+TEST_CASE("afresh blocks that the page does not allow are refused" * testing::needs_frames()) {
   const Bytes plane = {0, 1, 2};  // of two numbers of eight bits
   CHECK(refusal(Bytes{0x05, 0x00} + plane + plane, k_bf16, Bytes(4)) == "");
   CHECK(refusal({0x05}, k_bf16, Bytes(4)) == "cut: 1 bytes expected, 0 left");
@@ -179,7 +181,7 @@ TEST_CASE("a number of changes that cannot be is refused") {
   CHECK(refusal({0x11, 0x81, 0x80, 0x04}, k_u8, Bytes(65536)) == "it claims 65537 changes in 65536 elements");
 }
 
-TEST_CASE("streams of another length than the mode asks for are refused") {
+TEST_CASE("streams of another length than the mode asks for are refused" * testing::needs_frames()) {
   CHECK(refusal({0x11, 0x01, 0x00}, k_u8, Bytes(4)).find("its streams have 1 bytes") == 0);
   CHECK(refusal({0x11, 0x01, 0x00, 0x01, 0x00}, k_u8, Bytes(4)) == "its streams have the wrong length");
   CHECK(refusal({0x11, 0x01, 0xff, 0x01}, k_u8, Bytes(999)) == "its streams have the wrong length");
@@ -202,7 +204,7 @@ TEST_CASE("changes outside the block and steps beyond the element are refused") 
   CHECK(refusal({0x11, 0x01, 0x00, 0xff, 0xff, 0xfe}, k_u16, Bytes(8)) == "");
 }
 
-TEST_CASE("only one zstd frame that says its content size is taken") {
+TEST_CASE("only one zstd frame that says its content size is taken" * testing::needs_frames()) {
   const Bytes four = {9, 8, 7, 6};
   const Bytes frame = raw_frame(four);
   CHECK(refusal({0x03}, k_u8, four) == "its zstd frame does not begin like one");

@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "elements.hpp"
 #include "engine/block.hpp"
+#include "frames.hpp"
 #include "guarded.hpp"
 
 #include <doctest/doctest.h>
@@ -74,7 +75,7 @@ TEST_CASE("a block cut at any length is refused") {
   }
 }
 
-TEST_CASE("a small block with any bit flipped is refused or harms nothing") {
+TEST_CASE("a small block with any bit flipped is refused or harms nothing" * testing::needs_frames()) {
   for (const double density : {0.05, 0.6}) {
     each_block(150, density, [](Victim& victim, Bytes coded, auto&) {
       for (std::size_t bit = 0; bit < 8 * coded.size(); ++bit) {
@@ -87,7 +88,7 @@ TEST_CASE("a small block with any bit flipped is refused or harms nothing") {
   }
 }
 
-TEST_CASE("a full block cut or changed here and there is refused or harms nothing") {
+TEST_CASE("a full block cut or changed here and there is refused or harms nothing" * testing::needs_frames()) {
   for (const double density : {0.02, 0.3}) {
     each_block(k_block_elements, density, [](Victim& victim, Bytes coded, auto& random) {
       for (int round = 0; round < 25; ++round) {
@@ -103,7 +104,7 @@ TEST_CASE("a full block cut or changed here and there is refused or harms nothin
   }
 }
 
-TEST_CASE("bytes that were never a block are refused or harm nothing") {
+TEST_CASE("bytes that were never a block are refused or harm nothing" * testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   for (const ElementType type : k_element_types) {

@@ -2,6 +2,7 @@
 #include "engine/block.hpp"
 
 #include "elements.hpp"
+#include "frames.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -162,7 +163,7 @@ TEST_CASE("steps around the escape and up to the largest come back") {
   }
 }
 
-TEST_CASE("automatic takes the mode that fits the changes") {
+TEST_CASE("automatic takes the mode that fits the changes" * testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   Coders coders(BlockChoice::automatic);
@@ -181,7 +182,8 @@ TEST_CASE("automatic takes the mode that fits the changes") {
 }
 
 TEST_CASE(
-    "bytes of unknown kind are never larger than whole or than automatic has them, and repeats are found in them") {
+    "bytes of unknown kind are never larger than whole or than automatic has them, and repeats are found in them" *
+    testing::needs_frames()) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   Coders automatic(BlockChoice::automatic);
