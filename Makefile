@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
 
-.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan engine-only fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
@@ -68,6 +68,9 @@ engine-only: ## the engine and its tests alone, with nothing but a compiler and 
 	@tests/setup.sh configure build-engine-only engine-only
 	@cmake --build build-engine-only -j $(JOBS)
 	@ctest --test-dir build-engine-only --output-on-failure -j $(JOBS)
+
+check-torch: all ## tests of lib/python with torch, fetched once below the build folder: gigabytes
+	@WDELTA_CHECK_TORCH=1 ctest --test-dir $(BUILD) --output-on-failure -R '^python-torch$$'
 
 fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
 	@tests/setup.sh packages clang libclang-rt-14-dev

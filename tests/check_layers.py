@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "user": {"base", "store"},
     "include": set(),
     "c": {"base", "checkpoint", "engine", "store", "delta", "repo", "user", "include"},
+    "python": set(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"/]+)/', re.MULTILINE)
 # The variables of the process are for those who ask the C library for them.

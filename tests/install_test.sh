@@ -18,7 +18,7 @@ check() { # FOLDER
   for file in bin/wdelta share/man/man1/wdelta.1 share/man/man1/wdelta-push.1 share/man/man5/wdelta-delta.5 \
     share/man/man3/wdelta-library.3 include/wdelta.h \
     share/bash-completion/completions/wdelta share/zsh/site-functions/_wdelta \
-    share/fish/vendor_completions.d/wdelta.fish share/doc/wdelta/LICENSE; do
+    share/fish/vendor_completions.d/wdelta.fish share/doc/wdelta/LICENSE share/wdelta/python/wdelta.py; do
     [ -f "$1/$file" ] || fail "$1/$file is not there"
   done
   "$1/bin/wdelta" --version >/dev/null || fail "the installed program does not run"

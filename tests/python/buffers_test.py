@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lib/python/wdelta.py with nothing but Python: buffers go into commits and come back, and what goes wrong is an
+exception of the right kind, with nothing half-done left.
+
+usage: buffers_test.py LIBRARY WDELTA [options of unittest]"""
+
+import array
+import gc
+import json
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+
+import door
+from door import Case, wdelta
+
+
+def numbers(seed=1, count=70_000):
+    return array.array("H", random.Random(seed).choices(range(1 << 16), k=count))
+
+
+class Pushes(Case):
+    def test_a_push_is_the_checkpoint_that_the_program_pulls(self):
+        weights, bias, flags = numbers(), array.array("f", [1.5, -0.0, float("nan")]), bytearray(b"\0\1\1")
+        report = self.push({"b.weight": wdelta.Typed(weights, "BF16"), "a.bias": bias,
+                            "grid": wdelta.Typed(memoryview(weights).cast("B"), "F32", (5, 7000)),
+                            "flags": wdelta.Typed(flags, "BOOL"), "steps": array.array("q", [-1]), "none": b"",
+                            "one": wdelta.Typed(array.array("d", [2.5]), "F64", ())},
+                           step=7, message="first", author="me@here", meta={"loss": 1.25}, tag="start",
+                           files={"config.json": b"{}", "notes/a.txt": "text", "own.py": Path(__file__)},
+                           file_metadata={"model": "small"})
+        self.assertTrue(report.created)
+        self.assertEqual(report.parent, "")
+        files = self.pulled("step:7")
+        self.assertEqual(set(files), {"model.safetensors", "config.json", "notes/a.txt", "own.py"})
+        self.assertEqual((files["config.json"], files["notes/a.txt"]), (b"{}", b"text"))
+        self.assertEqual(files["own.py"], Path(__file__).read_bytes())
+        tensors = door.safetensors.decode(files["model.safetensors"])
+        self.assertEqual(tensors, {
+            "b.weight": ("BF16", [70_000], weights.tobytes()), "a.bias": ("F32", [3], bias.tobytes()),
+            "grid": ("F32", [5, 7000], weights.tobytes()), "flags": ("BOOL", [3], b"\0\1\1"),
+            "steps": ("I64", [1], b"\xff" * 8), "none": ("U8", [0], b""),
+            "one": ("F64", [], array.array("d", [2.5]).tobytes())})
+        length = int.from_bytes(files["model.safetensors"][:8], "little")
+        self.assertEqual(json.loads(files["model.safetensors"][8:8 + length])["__metadata__"],
+                         {"format": "pt", "model": "small"})
+        with self.repository().commit("start") as commit:
+            self.assertEqual((commit.id, commit.step, commit.message, commit.author, commit.meta),
+                             (report.id, 7, "first", "me@here", {"loss": "1.25"}))
+            self.assertEqual(commit.read("config.json"), b"{}")
+            self.assertEqual(commit.read("model.safetensors"), files["model.safetensors"])
+            self.assertEqual({tensor.name: (tensor.dtype, list(tensor.shape)) for tensor in commit.tensors},
+                             {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
+            self.assertEqual({file.path: file.size_bytes for file in commit.files},
+                             {path: len(content) for path, content in files.items()})
+
+    def test_a_second_push_stores_what_changed_and_the_same_again_makes_no_commit(self):
+        for reference in ("host", "repository"):
+            with self.subTest(reference=reference):
+                self.repo = str(self.scratch / reference)
+                repository = self.repository()
+                weights = numbers()
+                tensors = {"w": wdelta.Typed(weights, "BF16")}
+                first = repository.push(tensors, reference=reference)
+                self.assertEqual(repository.reference_bytes > 0, reference == "host")
+                for i in range(100):
+                    weights[700 * i] ^= 1
+                second = repository.push(tensors, reference=reference)
+                self.assertEqual((second.parent, second.created), (first.id, True))
+                self.assertEqual((second.element_count, second.change_count), (70_000, 100))
+                self.assertLess(second.delta_bytes, 2000)
+                self.assertEqual(second.compared_with_repository, reference == "repository")
+                self.assertEqual(self.pulled_tensors()["w"][2], weights.tobytes())
+                again = repository.push(tensors, reference=reference)
+                self.assertEqual((again.id, again.created), (second.id, False))
+                repository.drop_references()
+                self.assertEqual(repository.reference_bytes, 0)
+                weights[3] ^= 5
+                self.assertEqual(repository.push(tensors).change_count, 1)
+
+    def test_what_the_program_pushed_and_the_library_pushes_are_the_same_to_both(self):
+        tensors = {"w": wdelta.Typed(numbers(), "BF16")}
+        id_of_ours = self.push(tensors, step=1).id
+        folder = self.scratch / "checkpoint"
+        self.run_program("pull", "-q", self.repo, folder)
+        self.assertEqual(self.run_program("push", "-q", folder, self.repo, "--step", 1).strip(), id_of_ours)
+
+    def test_elements_that_do_not_lie_side_by_side_are_pushed_and_filled_where_they_are(self):
+        room = bytearray(range(240)) * 4
+        every_third = memoryview(room)[5:-4:3]
+        backwards = memoryview(room)[::-1]
+        self.push({"third": every_third, "back": backwards})
+        tensors = self.pulled_tensors()
+        self.assertEqual(tensors["third"][2], every_third.tobytes())
+        self.assertEqual(tensors["back"][2], backwards.tobytes())
+        target = bytearray(b"\xee" * 3 * len(every_third))
+        self.load({"third": memoryview(target)[1::3]})
+        self.assertEqual(bytes(target[1::3]), every_third.tobytes())
+        self.assertEqual(set(target[0::3] + target[2::3]), {0xee})
+
+    def test_a_large_state_is_split_into_shards_with_an_index(self):
+        tensors = {f"layer.{i}": wdelta.Typed(numbers(i), "F16") for i in range(3)}
+        self.push(tensors, shard_bytes=150_000)
+        files = self.pulled()
+        self.assertEqual(len([path for path in files if path.endswith(".safetensors")]), 3)
+        self.assertEqual(set(json.loads(files["model.safetensors.index.json"])["weight_map"]), set(tensors))
+        room = {name: wdelta.Typed(array.array("H", bytes(140_000)), "F16") for name in tensors}
+        self.load(room)
+        self.assertEqual([tensor.memory for tensor in room.values()], [tensor.memory for tensor in tensors.values()])
+
+    def test_tied_tensors_are_stored_each_or_once_and_filled_once(self):
+        weights = numbers()
+        tied = {"lm_head": wdelta.Typed(weights, "BF16"), "embed": wdelta.Typed(weights, "BF16"),
+                "other": wdelta.Typed(numbers(2), "BF16"), "no": b"", "none": b""}
+        self.push(tied)
+        self.assertEqual(set(self.pulled_tensors()), set(tied))
+        self.push(tied, tied="once")
+        content = self.pulled()["model.safetensors"]
+        self.assertEqual(set(door.safetensors.decode(content)), {"embed", "other", "no", "none"})
+        length = int.from_bytes(content[:8], "little")
+        self.assertEqual(json.loads(content[8:8 + length])["__metadata__"]["lm_head"], "embed")
+        for revision in ("main", "main~1"):
+            room = wdelta.Typed(array.array("H", bytes(140_000)), "BF16")
+            loaded = self.load({"lm_head": room, "embed": room}, revision)
+            self.assertEqual(room.memory, weights)
+            self.assertEqual(loaded.missing, [])
+        apart = wdelta.Typed(array.array("H", bytes(140_000)), "BF16")
+        with self.assertRaisesRegex(wdelta.NotFoundError, "lm_head"):
+            self.load({"lm_head": apart})
+
+
+class Loads(Case):
+    def test_any_revision_fills_a_state_dict_and_says_what_it_was(self):
+        weights, ids = numbers(), []
+        with self.repository() as repository:
+            for step in range(3):
+                weights[step] ^= 1
+                ids.append(repository.push({"w": wdelta.Typed(weights, "BF16")}, step=step).id)
+        room = {"w": wdelta.Typed(array.array("H", bytes(140_000)), "BF16")}
+        for revision, step in (("step:1", 1), ("main~2", 0), (None, 2), (ids[1][:12], 1), ("main", 2)):
+            loaded = self.load(room, revision)
+            self.assertEqual((loaded.id, loaded.step), (ids[step], step))
+            expected = numbers()
+            for i in range(step + 1):
+                expected[i] ^= 1
+            self.assertEqual(room["w"].memory, expected)
+        here = {**self.environment, "WDELTA_REPO": self.repo}
+        self.assertEqual(wdelta.load_into(room, "@step:1", environment=here).id, ids[1])
+
+    def test_names_that_are_missing_are_refused_before_anything_is_written_or_told(self):
+        self.push({"a": b"aaaa", "b": b"bbbb"})
+        room = {"a": bytearray(4), "c": bytearray(4), "d": bytearray(4)}
+        with self.assertRaisesRegex(wdelta.NotFoundError, "^c and 1 more: no tensor of commit [0-9a-f]{12} has that"):
+            self.load(room)
+        self.assertEqual(set(map(bytes, room.values())), {bytes(4)})
+        loaded = self.load(room, strict=False)
+        self.assertEqual((loaded.missing, loaded.unexpected), (["c", "d"], ["b"]))
+        self.assertEqual(list(room.values()), [b"aaaa", bytes(4), bytes(4)])
+
+    def test_another_dtype_or_shape_and_memory_that_may_not_be_written_are_refused(self):
+        self.push({"a": b"aaaa"})
+        for wrong in (bytearray(5), array.array("b", b"aaaa"), wdelta.Typed(bytearray(4), "U8", (2, 2)), b"bbbb"):
+            with self.assertRaisesRegex(wdelta.UsageError, "^(.*: )?a: "):
+                self.load({"a": wrong})
+
+    def test_a_repository_that_is_not_there_is_not_made_by_looking(self):
+        with self.assertRaises(wdelta.NotFoundError) as caught:
+            self.load({"a": bytearray(1)})
+        self.assertEqual(caught.exception.status, 4)
+        self.assertIn(self.repo, caught.exception.message)
+        self.assertFalse(Path(self.repo).exists())
+        with self.assertRaises(wdelta.UsageError):
+            self.load({"a": bytearray(1)}, "")
+
+
+class Refusals(Case):
+    def test_what_is_no_tensor_is_refused_by_its_name(self):
+        for value in (None, 5, "text", [1, 2], object(), array.array("u", "ab")):
+            with self.assertRaisesRegex(wdelta.UsageError, "^model.step: ") as caught:
+                self.push({"a": b"x", "model.step": value})
+            self.assertEqual(caught.exception.status, 2)
+        with self.assertRaisesRegex(wdelta.UsageError, "is no mapping"):
+            self.push([b"x"])
+        with self.assertRaisesRegex(wdelta.UsageError, "is no name"):
+            self.push({5: b"x"})
+        for wrong in (wdelta.Typed(b"abc", "BF16"), wdelta.Typed(b"abc", "BF16", (2,)), wdelta.Typed(b"abc", "Q4"),
+                      wdelta.Typed(memoryview(b"abcdef")[::2], "BF16", (1,))):
+            with self.assertRaisesRegex(wdelta.UsageError, "^w: "):
+                self.push({"w": wrong})
+        self.assertEqual(self.tips(), [])
+
+    def test_options_that_make_no_sense_are_refused(self):
+        for options in ({"reference": "elsewhere"}, {"tensors": "moved"}, {"tied": "never"}, {"anchor": "perhaps"},
+                        {"create": "all"}, {"branch": "..bad.."}, {"engine": "steam"}, {"message": "a\0b"}):
+            with self.assertRaises((wdelta.UsageError, wdelta.UnsupportedError), msg=options):
+                self.push({"a": b"x"}, **options)
+        with self.assertRaises(TypeError):
+            self.push({"a": b"x"}, colour="red")
+
+    def test_a_tag_that_is_taken_is_a_conflict_with_a_hint(self):
+        self.push({"a": b"x"}, tag="v1")
+        with self.assertRaises(wdelta.ConflictError) as caught:
+            self.push({"a": b"y"}, tag="v1")
+        self.assertEqual(caught.exception.status, 7)
+        self.assertIn("v1", str(caught.exception))
+
+    def test_a_handle_that_is_closed_or_of_another_process_is_not_used(self):
+        repository = self.repository()
+        repository.push({"a": b"x"})
+        child = os.fork()
+        if child == 0:  # its copy of the handle is the parent's: neither used nor freed
+            try:
+                repository.push({"a": b"y"})
+            except wdelta.UsageError as error:
+                del repository
+                gc.collect()
+                os._exit(0 if "parent" in str(error) else 1)
+            os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue(repository.push({"a": b"z"}).created)
+        repository.close()
+        repository.close()
+        with self.assertRaisesRegex(wdelta.UsageError, "closed"):
+            repository.push({"a": b"y"})
+
+
+class Breaks(Case):
+    def test_an_exception_in_progress_cancels_and_is_what_the_push_raises(self):
+        class Enough(Exception):
+            pass
+
+        def progress(label, done, total):
+            seen.append((label, done, total))
+            if len(seen) > 1:
+                raise Enough()
+
+        first = self.push({"w": wdelta.Typed(numbers(1, 4_000_000), "BF16")}).id
+        seen = []
+        with self.assertRaises(Enough):
+            self.push({"w": wdelta.Typed(numbers(2, 4_000_000), "BF16")}, progress=progress)
+        self.assertEqual(self.tips(), [first])
+        self.assertTrue(all(isinstance(label, str) and done >= 0 for label, done, total in seen))
+        seen = []
+        with self.assertRaises(Enough):
+            self.load({"w": wdelta.Typed(array.array("H", bytes(8_000_000)), "BF16")}, progress=progress)
+
+    def test_an_event_that_is_set_cancels(self):
+        enough = threading.Event()
+        enough.set()
+        with self.assertRaises(wdelta.Interrupted) as caught:
+            self.push({"w": wdelta.Typed(numbers(1, 4_000_000), "BF16")}, cancel=enough,
+                      progress=lambda *_: enough.wait(1))
+        self.assertEqual(caught.exception.status, 130)
+        self.assertEqual(self.tips(), [])
+
+    def test_control_c_ends_a_push_and_leaves_the_branch_where_it_was(self):
+        lines = ("import os, signal, sys, time\n"
+                 "import wdelta\n"
+                 "def progress(*_):\n"
+                 "    os.kill(os.getpid(), signal.SIGINT)\n"
+                 "    time.sleep(0.2)\n"
+                 "try:\n"
+                 f"    wdelta.push({{'w': bytes(range(256)) * 40000}}, {self.repo!r}, progress=progress,\n"
+                 f"                environment={self.environment!r})\n"
+                 "except KeyboardInterrupt:\n"
+                 "    sys.exit(5)\n")
+        done = self.run_lines(lines)
+        self.assertEqual(done.returncode, 5, done.stdout)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(self.tips(), [])
+
+    def test_the_module_is_imported_where_there_is_no_library_and_says_what_to_do(self):
+        lines = ("import wdelta\n"
+                 "try:\n    wdelta.library_version()\n"
+                 "except wdelta.NotFoundError as error:\n    print(error.hint)\n")
+        done = self.run_lines(lines, WDELTA_LIBRARY=self.scratch / "libwdelta.so")
+        self.assertEqual(done.stdout, "install it, or set WDELTA_LIBRARY to the path of libwdelta.so\n")
+
+    def test_the_library_says_what_it_is(self):
+        self.assertEqual(wdelta.library_version(), self.run_program("--version").split()[1])
+        self.assertIn(wdelta.engine(), ("avx512", "avx2", "scalar", "cuda"))
+        there, reason = wdelta.cuda()
+        self.assertIsInstance(there, bool)
+        self.assertTrue(reason)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    door.main()

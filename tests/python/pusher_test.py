@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pushes in the background: the loop waits for the copy alone, and hears of errors at its next call. And the callback
+for transformers that the module's text offers, with a stand-in for the Trainer.
+
+usage: pusher_test.py LIBRARY WDELTA [options of unittest]"""
+
+import inspect
+import re
+import sys
+import textwrap
+import threading
+import types
+import unittest.mock
+
+import door
+from door import Case, wdelta
+
+
+class Gate:
+    """Progress that stops a push where it is until it may go on."""
+
+    def __init__(self):
+        self.reached, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, *_):
+        self.reached.set()
+        if not self.open.wait(60):
+            raise AssertionError("nobody opened the gate")
+
+
+class InTheBackground(Case):
+    def test_tensors_are_the_callers_again_while_the_push_is_still_on_its_way(self):
+        gate = Gate()
+        weights = bytearray(range(256)) * 4000
+        pushed = bytes(weights)
+        pusher = self.pusher(progress=gate)
+        self.assertTrue(pusher.push({"w": weights}, step=1))
+        self.assertTrue(gate.reached.wait(60))
+        self.assertTrue(pusher.running)
+        self.assertIsNone(pusher.last)
+        weights[:] = bytes(len(weights))
+        gate.open.set()
+        report = pusher.wait()
+        self.assertEqual((pusher.running, pusher.last), (False, report))
+        self.assertEqual(self.pulled_tensors("step:1")["w"][2], pushed)
+        pusher.push({"w": weights}, step=2)
+        pusher.close()
+        pusher.close()
+        self.assertEqual(pusher.last.parent, report.id)
+        self.assertEqual(self.pulled_tensors()["w"][2], bytes(len(pushed)))
+        with self.assertRaisesRegex(wdelta.UsageError, "closed"):
+            pusher.push({"w": weights})
+
+    def test_the_second_push_compares_with_a_copy_that_the_first_left(self):
+        weights = bytearray(range(256)) * 4000
+        reports = []
+        with self.pusher(done=reports.append) as pusher:
+            pusher.push({"w": weights})
+            weights[5] ^= 1
+            pusher.push({"w": weights})
+        self.assertEqual([report.compared_with_repository for report in reports][1], False)
+        self.assertEqual(reports[1].change_count, 1)
+        self.assertEqual(reports[1].reference_bytes, reports[1].checkpoint_bytes)
+
+    def test_a_push_that_comes_while_one_runs_waits_or_is_skipped(self):
+        gate = Gate()
+        pusher = self.pusher(busy="skip", progress=gate)
+        self.assertTrue(pusher.push({"w": b"1"}))
+        self.assertTrue(gate.reached.wait(60))
+        self.assertFalse(pusher.push({"w": b"2"}))
+        gate.open.set()
+        pusher.wait()
+        self.assertTrue(pusher.push({"w": b"3"}))
+        pusher.close()
+        self.assertEqual(len(self.tips()), 2)
+        with self.pusher() as pusher:
+            for i in range(4, 7):
+                self.assertTrue(pusher.push({"w": b"%d" % i}))
+        self.assertEqual(len(self.tips()), 5)
+
+    def test_an_error_is_raised_by_the_next_call_once_and_by_close(self):
+        self.push({"w": b"0"}, tag="taken")
+        pusher = self.pusher()
+        self.assertTrue(pusher.push({"w": b"1"}, tag="taken"))
+        with self.assertRaises(wdelta.ConflictError):
+            pusher.push({"w": b"2"})
+        self.assertTrue(pusher.push({"w": b"3"}, tag="taken"))
+        with self.assertRaises(wdelta.ConflictError):
+            pusher.wait()
+        self.assertIsNone(pusher.wait())
+        pusher.push({"w": b"4"}, tag="taken")
+        with self.assertRaises(wdelta.ConflictError):
+            pusher.close()
+        with self.assertRaisesRegex(wdelta.UsageError, "w2: "):
+            with self.pusher() as pusher:
+                pusher.push({"w": b"5", "w2": None})  # at once: nothing was begun
+        with self.assertRaises(ZeroDivisionError):
+            with self.pusher(done=lambda report: 1 / 0) as pusher:
+                pusher.push({"w": b"6"})
+
+    def test_an_exception_of_the_loop_is_not_hidden_and_what_was_pushed_last_is_kept(self):
+        self.push({"w": b"0"}, tag="taken")
+        with self.assertRaises(ZeroDivisionError):
+            with self.pusher() as pusher:
+                pusher.push({"w": b"1"}, step=1)
+                pusher.push({"w": b"2"}, tag="taken")
+                1 / 0
+        self.assertEqual(self.repository().commit("step:1").step, 1)
+
+    def test_a_lost_race_is_tried_again_as_often_as_asked(self):
+        real, calls = wdelta._Push.commit, []
+
+        def losing(push, cancel=None):
+            calls.append(push)
+            if len(calls) < 3:
+                raise wdelta.ConflictError("somebody was first")
+            return real(push, cancel)
+
+        with unittest.mock.patch.object(wdelta._Push, "commit", losing):
+            with self.pusher(attempts=3) as pusher:
+                pusher.push({"w": b"1"})
+            self.assertTrue(pusher.last.created)
+            self.assertEqual(calls, [calls[0]] * 3)
+            calls.clear()
+            with self.assertRaises(wdelta.ConflictError):
+                with self.pusher(attempts=2) as pusher:
+                    pusher.push({"w": b"2"})
+
+    def test_a_push_can_be_cancelled_and_the_next_goes_through(self):
+        gate = Gate()
+        pusher = self.pusher(progress=gate)
+        pusher.cancel()
+        pusher.push({"w": bytes(range(256)) * 40_000})
+        self.assertTrue(gate.reached.wait(60))
+        pusher.cancel()
+        gate.open.set()
+        with self.assertRaises(wdelta.Interrupted):
+            pusher.close()
+        self.assertEqual(self.tips(), [])
+        with self.pusher() as pusher:
+            pusher.push({"w": b"1"})
+        self.assertEqual(len(self.tips()), 1)
+
+    def test_a_program_that_ends_after_a_push_waits_for_it(self):
+        lines = ("import wdelta\n"
+                 f"pusher = wdelta.Pusher({self.repo!r}, environment={self.environment!r})\n"
+                 "pusher.push({'w': bytes(range(256)) * 4000})\n")
+        done = self.run_lines(lines)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(len(self.tips()), 1)
+
+
+class WithTransformers(Case):
+    """Runs what the module's text says as it stands there."""
+
+    def setUp(self):
+        super().setUp()
+        text = inspect.getdoc(wdelta)
+        section = text[text.index("With transformers"):text.index("\nErrors\n")]
+        code = textwrap.dedent(section[section.index("        import logging"):])
+        self.assertIn("class PushCallback", code)
+
+        class Model:
+            config = types.SimpleNamespace(to_json_string=lambda: '{"layers": 1}')
+            weights = bytearray(range(256)) * 100
+
+            def state_dict(self):
+                return {"w": self.weights}
+
+        class Trainer:
+            """As much of it as calls callbacks: at every step, at every second a save, and at the end."""
+
+            def __init__(self, model, callbacks):
+                self.model, self.callbacks = model, callbacks
+
+            def train(self, is_first_process=True):
+                state = types.SimpleNamespace(is_world_process_zero=is_first_process, global_step=0, epoch=0.0)
+                for step in range(1, 7):
+                    self.model.weights[step] ^= 1
+                    state.global_step, state.epoch = step, step / 6
+                    if step % 2 == 0:
+                        self.tell("on_save", state)
+                self.tell("on_train_end", state)
+
+            def tell(self, event, state):
+                for callback in self.callbacks:
+                    getattr(callback, event)("args", state, "control", model=self.model, optimizer=None)
+
+        class TrainerCallback:
+            pass
+
+        transformers = types.ModuleType("transformers")
+        transformers.Trainer, transformers.TrainerCallback = Trainer, TrainerCallback
+        self.names = {"model": Model()}
+        # The repository of the text is of this test, and so is the environment.
+        code, count = re.subn(r'PushCallback\("s3://[^"]*"\)', "PushCallback(REPO, environment=ENVIRONMENT)", code)
+        self.assertEqual(count, 1)
+        self.names.update(REPO=self.repo, ENVIRONMENT=self.environment)
+        with unittest.mock.patch.dict(sys.modules, transformers=transformers):
+            exec(compile(code, "wdelta.__doc__", "exec"), self.names)
+
+    def test_the_callback_pushes_each_save(self):
+        self.names["trainer"].train()
+        self.assertEqual(len(self.tips()), 3)
+        with self.repository().commit("step:4") as commit:
+            self.assertEqual(commit.meta, {"epoch": str(4 / 6)})
+            self.assertEqual(commit.read("config.json"), b'{"layers": 1}')
+        self.assertEqual(self.pulled_tensors()["w"][2], self.names["model"].weights)
+
+    def test_the_callback_pushes_nothing_in_another_process_than_the_first(self):
+        self.names["trainer"].train(is_first_process=False)
+        self.assertEqual(self.tips(), [])
+
+    def test_a_push_that_failed_does_not_end_the_training(self):
+        real, calls = wdelta._Push.commit, []
+
+        def failing(push, cancel=None):
+            calls.append(push)
+            if len(calls) == 1:
+                raise wdelta.NetworkError("the store: cannot be reached")
+            return real(push, cancel)
+
+        with unittest.mock.patch.object(wdelta._Push, "commit", failing), self.assertLogs(level="WARNING") as logged:
+            self.names["trainer"].train()
+        self.assertIn("cannot be reached", logged.output[0])
+        self.assertEqual(len(self.tips()), 2)
+        self.assertEqual(self.pulled_tensors()["w"][2], self.names["model"].weights)
+
+
+if __name__ == "__main__":
+    door.main()
