@@ -10,7 +10,8 @@ namespace wdelta::cuda {
 
 /// DeviceStream::find_changes(): one thread block for each block. Goes through it in tiles, of which each warp has two
 /// rows of 32 words; the next tile's words are on their way while one is worked on. Changes gather in shared memory in
-/// their order and are stored from there in whole words.
+/// their order, as both elements: steps and contexts are made of them by all threads alike, where they are stored from
+/// there in whole words, and not by the few that found some.
 template <class T, ElementKind kind>
 struct FindAgent {
   static constexpr std::uint32_t k_threads = 256;
@@ -29,9 +30,9 @@ struct FindAgent {
   };
 
   struct Shared {
-    alignas(16) T steps[k_room];
+    alignas(16) T base[k_room];
+    alignas(16) T next[k_room];
     alignas(16) std::uint16_t positions[k_room];
-    alignas(16) std::uint8_t contexts[k_room];
     // Of a tile; of the next in the other half, so that threads meet once for each.
     std::uint32_t changes_of_warp[2][k_warps];
   };
@@ -85,20 +86,40 @@ struct FindAgent {
       }
     }
 
-    template <class Entry>
-    WDELTA_DEVICE void store_entries(Entry* to, const Entry* from, std::uint32_t entries) const {
-      constexpr std::uint32_t per_word = k_word_bytes / sizeof(Entry);
-      WDELTA_ROLLED
-      for (std::uint32_t i = threads.thread(); i < entries / per_word; i += k_threads) {
-        store_word(to + row + stored + i * per_word, load_word(from + i * per_word));
-      }
-    }
-
     /// Stores the first `entries` (a multiple of k_together) of what is gathered.
     WDELTA_DEVICE void store(std::uint32_t entries) const {
-      store_entries(static_cast<T*>(found.steps), shared.steps, entries);
-      store_entries(found.positions, shared.positions, entries);
-      if (found.contexts != nullptr) store_entries(found.contexts, shared.contexts, entries);
+      const std::uint32_t thread = threads.thread();
+      T* const steps = static_cast<T*>(found.steps) + row + stored;
+      WDELTA_ROLLED
+      for (std::uint32_t i = thread * k_per_word; i < entries; i += k_threads * k_per_word) {
+        const Word from = load_shared_word(shared.base + i);
+        const Word to = load_shared_word(shared.next + i);
+        Word word = {};
+        WDELTA_UNROLL
+        for (std::uint32_t j = 0; j < k_per_word; ++j) {
+          put_element<T>(word, j, step_between<T, kind>(element_of<T>(from, j), element_of<T>(to, j)));
+        }
+        store_word(steps + i, word);
+      }
+      constexpr std::uint32_t positions_of_word = k_word_bytes / sizeof(std::uint16_t);
+      WDELTA_ROLLED
+      for (std::uint32_t i = thread * positions_of_word; i < entries; i += k_threads * positions_of_word) {
+        store_word(found.positions + row + stored + i, load_shared_word(shared.positions + i));
+      }
+      if (found.contexts == nullptr) return;
+      WDELTA_ROLLED
+      for (std::uint32_t i = thread * k_word_bytes; i < entries; i += k_threads * k_word_bytes) {
+        Word word = {};
+        WDELTA_UNROLL
+        for (std::uint32_t first = 0; first < k_word_bytes; first += k_per_word) {
+          const Word from = load_shared_word(shared.base + i + first);
+          WDELTA_UNROLL
+          for (std::uint32_t j = 0; j < k_per_word; ++j) {
+            put_element<std::uint8_t>(word, first + j, context_of<T, kind>(element_of<T>(from, j)));
+          }
+        }
+        store_word(found.contexts + row + stored + i, word);
+      }
     }
 
     /// Makes room: what is left are less than k_together. All threads have met since the last was gathered.
@@ -107,19 +128,19 @@ struct FindAgent {
       store(entries);
       const std::uint32_t i = threads.thread();
       const bool stays = i < gathered - entries;
-      T step = 0;
+      T from = 0;
+      T to = 0;
       std::uint16_t position = 0;
-      std::uint8_t context = 0;
       if (stays) {
-        step = shared.steps[entries + i];
+        from = shared.base[entries + i];
+        to = shared.next[entries + i];
         position = shared.positions[entries + i];
-        context = shared.contexts[entries + i];
       }
       threads.meet();
       if (stays) {
-        shared.steps[i] = step;
+        shared.base[i] = from;
+        shared.next[i] = to;
         shared.positions[i] = position;
-        shared.contexts[i] = context;
       }
       stored += entries;
       gathered -= entries;
@@ -130,10 +151,9 @@ struct FindAgent {
       WDELTA_ROLLED
       for (; different != 0; different &= different - 1) {
         const std::uint32_t i = lowest_bit(different);
-        const T bits = element_of<T>(from, i);
         shared.positions[to] = static_cast<std::uint16_t>(word * k_per_word + i);
-        shared.steps[to] = step_between<T, kind>(bits, element_of<T>(next_word, i));
-        shared.contexts[to] = context_of<T, kind>(bits);
+        shared.base[to] = element_of<T>(from, i);
+        shared.next[to] = element_of<T>(next_word, i);
         ++to;
       }
     }

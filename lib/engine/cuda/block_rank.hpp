@@ -57,6 +57,8 @@ struct RankAgent {
     const std::uint32_t end = shared.first_of_run[thread + 1];
     constexpr std::uint32_t never = k_block_elements;
     std::uint32_t waiting = change < end ? positions[change] : never;
+    // On its way while the one before is waited for.
+    std::uint32_t after = change + 1 < end ? positions[change + 1] : never;
     Census& census = shared.census;
     const Words words(block.base, static_cast<std::uint32_t>(block.count * sizeof(T)));
     each_of_run<T>(words, block.base, block.count, thread, [&](std::uint32_t at, T bits) {
@@ -67,7 +69,8 @@ struct RankAgent {
       ranks[change] = static_cast<std::uint16_t>(rank);
       classes[change] = static_cast<std::uint8_t>(k);
       ++change;
-      waiting = change < end ? positions[change] : never;
+      waiting = after;
+      after = change + 1 < end ? positions[change + 1] : never;
     });
     threads.meet();
     sum_census(threads, census);

@@ -44,11 +44,13 @@ WDELTA_DEVICE T stepped(T base, T step) {
   return moved<T, kind>(base, static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1))));
 }
 
-/// Element i of an array that need not be aligned. Devices read and write only what lies at a multiple of its width.
+/// Element i of an array in global memory that need not be aligned. Devices read and write only what lies at a multiple
+/// of its width.
 template <class T>
 WDELTA_DEVICE T load_element(const void* array, std::size_t i) {
   const auto* const at = static_cast<const unsigned char*>(array) + i * sizeof(T);
 #if defined(__CUDACC__)
+  __builtin_assume(__isGlobal(at));
   if (reinterpret_cast<std::uintptr_t>(at) % sizeof(T) == 0) return *reinterpret_cast<const T*>(at);
 #endif
   T bits = 0;
@@ -61,6 +63,7 @@ template <class T>
 WDELTA_DEVICE void store_element(void* array, std::size_t i, T bits) {
   auto* const at = static_cast<unsigned char*>(array) + i * sizeof(T);
 #if defined(__CUDACC__)
+  __builtin_assume(__isGlobal(at));
   if (reinterpret_cast<std::uintptr_t>(at) % sizeof(T) == 0) {
     *reinterpret_cast<T*>(at) = bits;
     return;

@@ -16,9 +16,11 @@ struct alignas(16) Word {
   std::uint32_t part[4];
 };
 
-/// `at` is a multiple of 16.
+/// A word of global memory, where `at` (a multiple of 16) comes out of memory itself: compilers do not see then that it
+/// is global, and would ask each time.
 WDELTA_DEVICE Word load_word(const void* at) {
 #if defined(__CUDACC__)
+  __builtin_assume(__isGlobal(at));
   const uint4 bits = *static_cast<const uint4*>(at);
   return {{bits.x, bits.y, bits.z, bits.w}};
 #else
@@ -29,9 +31,24 @@ WDELTA_DEVICE Word load_word(const void* at) {
 #endif
 }
 
+/// The same for shared memory.
+WDELTA_DEVICE Word load_shared_word(const void* at) {
+#if defined(__CUDACC__)
+  const uint4 bits = *static_cast<const uint4*>(at);
+  return {{bits.x, bits.y, bits.z, bits.w}};
+#else
+  return load_word(at);
+#endif
+}
+
+/// Into global memory. nvcc 13 makes four stores of one where entries are narrower than words; not of this.
 WDELTA_DEVICE void store_word(void* at, const Word& word) {
 #if defined(__CUDACC__)
-  *static_cast<uint4*>(at) = make_uint4(word.part[0], word.part[1], word.part[2], word.part[3]);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(at)), "r"(word.part[0]), "r"(word.part[1]), "r"(word.part[2]),
+                 "r"(word.part[3])
+               : "memory");
 #else
   if (reinterpret_cast<std::uintptr_t>(at) % k_word_bytes != 0) __builtin_trap();
   __builtin_memcpy(at, &word, sizeof(word));
@@ -102,6 +119,18 @@ WDELTA_DEVICE T element_of(const Word& word, std::uint32_t i) {
   const std::uint32_t high = i < per_half ? word.part[1] : word.part[3];
   const std::uint64_t half = std::uint64_t{high} << 32 | low;
   return static_cast<T>(half >> (i % per_half * 8 * sizeof(T)));
+}
+
+/// Puts an element where a word has zeros; i is a constant.
+template <class T>
+WDELTA_DEVICE void put_element(Word& word, std::uint32_t i, T bits) {
+  if constexpr (sizeof(T) == 8) {
+    word.part[2 * i] = static_cast<std::uint32_t>(bits);
+    word.part[2 * i + 1] = static_cast<std::uint32_t>(bits >> 32);
+  } else {
+    constexpr std::uint32_t per_part = 4 / sizeof(T);
+    word.part[i / per_part] |= std::uint32_t{bits} << (i % per_part * 8 * sizeof(T));
+  }
 }
 
 /// Bit i: element i of one word is not that of the other.

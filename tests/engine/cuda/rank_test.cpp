@@ -81,4 +81,17 @@ DEVICE_LAW("ranks are scalar's where all elements change and where they have one
   }
 }
 
+DEVICE_LAW("ranks of a block without an element that stays are scalar's, and nothing behind its positions is read") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_classed_types) {
+    BlockBatch batch(type);
+    const Bytes base = random_bytes(random, k_block_elements * type.width_bytes);
+    Bytes next = base;
+    for (std::uint8_t& byte : next) byte ^= 1;
+    batch.add(base, next, {});
+    batch.check_ranked(device, {64, 192});
+  }
+}
+
 }  // namespace wdelta
