@@ -121,8 +121,9 @@ wdelta_tensor_description MemoryCommit::find(const std::string& name, const char
 }
 
 const MemoryCommit::Held& MemoryCommit::held(const std::string& name, const std::string* file) const {
-  const auto [first, last] = std::ranges::equal_range(
-      tensors_, std::string_view(name), {}, [](const Held& each) { return std::string_view(each.tensor->name); });
+  const auto name_of_held = [](const Held& each) { return std::string_view(each.tensor->name); };
+  const auto first = std::ranges::lower_bound(tensors_, std::string_view(name), {}, name_of_held);
+  const auto last = std::ranges::upper_bound(tensors_, std::string_view(name), {}, name_of_held);
   if (file == nullptr && last - first > 1) {
     throw Error(Fault::usage, name,
                 fmt::format("is in several files: {} and {}", weights_[first->weights].file->path,

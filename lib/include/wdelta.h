@@ -101,7 +101,8 @@ typedef const char* (*wdelta_getenv)(const char* name, void* context);
 WDELTA_API const char* wdelta_environment_of_process(const char* name, void* context);
 
 /* Told how work goes on. Any may be NULL. They are called by threads of the library, one call at a time for each
- * handle, and must not call the library with that handle, except to cancel. */
+ * handle (several handles that share them may call at a time), and must not call the library with that handle, except
+ * to cancel. */
 typedef struct wdelta_callbacks {
   size_t struct_size;
   void* context; /* given to both */
