@@ -151,6 +151,17 @@ inline int run(int argc, char** argv) {
 }
 
 }  // namespace absent
+
+class Context {
+ public:
+  Context(int argc, char** argv) : argc_(argc), argv_(argv) {}
+  int run() { return absent::run(argc_, argv_); }
+
+ private:
+  int argc_;
+  char** argv_;
+};
+
 }  // namespace doctest
 
 #define WDELTA_JOIN_(a, b) a##b
@@ -188,6 +199,17 @@ inline int run(int argc, char** argv) {
       wdelta_threw = true;                                                                                       \
     }                                                                                                            \
     doctest::absent::check(wdelta_threw, __FILE__, __LINE__, "CHECK_THROWS_AS( " #expression ", " #Thrown " )"); \
+  } while (false)
+
+#define CHECK_NOTHROW(...)                                                                          \
+  do {                                                                                              \
+    bool wdelta_threw = false;                                                                      \
+    try {                                                                                           \
+      static_cast<void>(__VA_ARGS__);                                                               \
+    } catch (...) {                                                                                 \
+      wdelta_threw = true;                                                                          \
+    }                                                                                               \
+    doctest::absent::check(!wdelta_threw, __FILE__, __LINE__, "CHECK_NOTHROW( " #__VA_ARGS__ " )"); \
   } while (false)
 
 #ifdef DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
