@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/deltas.hpp"
+#include "engine/cuda/emulated_device.hpp"
 #include "testing/fault.hpp"
 
 #include <doctest/doctest.h>
@@ -64,6 +65,32 @@ TEST_CASE("a device makes the deltas that a processor makes, of files of several
   for (const double density : {0.0, 0.00005, 0.01, 0.2, 0.9}) {
     CAPTURE(density);
     require_same_delta({base}, file_of(with_changes(tensors, density, random)));
+  }
+}
+
+TEST_CASE("the kernels of devices, run by the host, make the deltas that a processor makes, and apply them") {
+  static EmulatedDevice device;
+  static const DeviceAnswer answer{&device, "emulated"};
+  Engine engine = best_engine();
+  engine.name = "emulated device";
+  engine.find_device = []() -> const DeviceAnswer& { return answer; };
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const std::vector<TestTensor> tensors = {
+      weights("odd", 70'000, random), random_tensor("scales", {"F32", 32}, 40'001, random),
+      weights("large", k_segment_elements + 300'000, random), random_tensor("codes", {"U8", 8}, 140'003, random)};
+  const PlacedFile base = file_of(tensors, 1);
+  for (const double density : {0.001, 0.1}) {
+    CAPTURE(density);
+    const PlacedFile next = file_of(with_changes(tensors, density, random), 8);
+    const MadeDelta expected = make_delta({base}, next);
+    for (const unsigned threads : {1U, 3U}) {
+      const Run run{&engine, threads};
+      const std::uint64_t launches = device.launches();
+      REQUIRE((make_delta({base}, next, run).bytes == expected.bytes));
+      CHECK(device.launches() > launches);
+      REQUIRE((apply_delta(expected.bytes, {base}, run) == next.bytes));
+    }
   }
 }
 

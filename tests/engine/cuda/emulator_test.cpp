@@ -7,11 +7,8 @@
 #include <doctest/doctest.h>
 
 namespace wdelta {
-namespace {
 
 using namespace testing;
-
-}  // namespace
 
 TEST_CASE("threads of a thread block meet, and of a warp") {
   ThreadBlock block;
@@ -49,7 +46,7 @@ TEST_CASE("threads that come to different meetings are found") {
                     }
                   }),
                   Error);
-  CHECK_NOTHROW(run([](EmulatedThreads threads) { threads.meet(); }));
+  run([](EmulatedThreads threads) { threads.meet(); });
 }
 
 TEST_CASE("threads that do not meet see each other's writes in no certain order") {
@@ -87,7 +84,7 @@ TEST_CASE("a device's memory begins at multiples of 256 bytes, has its bounds, a
   const auto memory = device.allocate(700);
   CHECK(reinterpret_cast<std::uintptr_t>(memory->begin()) % 256 == 0);
   CHECK(fault_of([&] { device.allocate(301); }) == Fault::local);
-  CHECK_NOTHROW(device.allocate(300));
+  device.allocate(300);
   CHECK(device.device_bytes() == 700);
   CHECK(device.most_device_bytes() == 1000);
   std::vector<std::uint8_t> host(800);
@@ -96,7 +93,7 @@ TEST_CASE("a device's memory begins at multiples of 256 bytes, has its bounds, a
   CHECK(fault_of([&] { stream->upload(host.data(), host.data(), 1); }) == Fault::internal);
   CHECK(fault_of([&] { stream->download(begin, begin, 1); }) == Fault::internal);
   CHECK(fault_of([&] { stream->copy(begin, host.data(), 1); }) == Fault::internal);
-  CHECK_NOTHROW(stream->upload(begin, host.data(), 700));
+  stream->upload(begin, host.data(), 700);
 }
 
 TEST_CASE("what is written behind a piece of memory is found") {
@@ -123,6 +120,7 @@ TEST_CASE("a lost device says so when it is waited for") {
 
 TEST_CASE("there is a CUDA device, or a reason why not") {
   const DeviceAnswer& answer = cuda_device();
+  MESSAGE("CUDA: ", answer.reason);
   CHECK_FALSE(answer.reason.empty());
   CHECK(&answer == &cuda_device());
   int on_the_host = 0;
