@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,6 +147,17 @@ class HostDeviceStream final : public DeviceStream {
   void apply_changes(ElementType type, void* elements, const std::uint16_t* positions, const void* steps,
                      std::uint32_t changes) override {
     queue_.emplace_back([=] { kernels(type).apply_changes(elements, positions, steps, changes); });
+  }
+  void apply_changes(ElementType type, const DeviceSteps* blocks, std::size_t block_count,
+                     const std::uint16_t* positions, const void* steps) override {
+    queue_.emplace_back([=] {
+      for (const DeviceSteps& block : std::span(blocks, block_count)) {
+        kernels(type).apply_changes(
+            block.elements, positions + block.first_change,
+            static_cast<const std::uint8_t*>(steps) + std::size_t{block.first_change} * type.width_bytes,
+            block.changes);
+      }
+    });
   }
   void hash_subtrees(const void* bytes, std::size_t subtree_bytes, std::size_t subtree_count, std::uint64_t first_chunk,
                      void* scratch, std::uint32_t* values) override {
