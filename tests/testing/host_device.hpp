@@ -14,7 +14,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,11 +150,11 @@ class HostDeviceStream final : public DeviceStream {
   void apply_changes(ElementType type, const DeviceSteps* blocks, std::size_t block_count,
                      const std::uint16_t* positions, const void* steps) override {
     queue_.emplace_back([=] {
-      for (const DeviceSteps& block : std::span(blocks, block_count)) {
+      for (const DeviceSteps* block = blocks; block != blocks + block_count; ++block) {
         kernels(type).apply_changes(
-            block.elements, positions + block.first_change,
-            static_cast<const std::uint8_t*>(steps) + std::size_t{block.first_change} * type.width_bytes,
-            block.changes);
+            block->elements, positions + block->first_change,
+            static_cast<const std::uint8_t*>(steps) + std::size_t{block->first_change} * type.width_bytes,
+            block->changes);
       }
     });
   }
