@@ -290,6 +290,61 @@ TEST_CASE("a device refuses what a processor refuses, in the same words") {
   }
 }
 
+namespace {
+
+/// A file that lies on the device, as that of a trainer does.
+class FileOnDevice final : public ByteReader, public DeviceReadable {
+ public:
+  FileOnDevice(Device& device, PlacedFile file)
+      : device_(&device), file_(std::move(file)), memory_(device.allocate(file_.bytes.size())) {
+    std::ranges::copy(file_.bytes, static_cast<std::uint8_t*>(memory_->begin()));
+  }
+
+  std::uint64_t size_bytes() const override { return file_.bytes.size(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    read_bytes_ += bytes.size();
+    std::copy_n(file_.bytes.data() + offset, bytes.size(), bytes.data());
+  }
+  const std::string& name() const override { return file_.path; }
+  bool is_on(const Device& device) const override { return &device == device_; }
+  void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override {
+    stream.copy(to, static_cast<const std::uint8_t*>(memory_->begin()) + offset, size_bytes);
+  }
+  /// By the host.
+  std::uint64_t read_bytes() const { return read_bytes_; }
+
+ private:
+  Device* device_;
+  PlacedFile file_;
+  std::unique_ptr<DeviceMemory> memory_;
+  mutable std::atomic<std::uint64_t> read_bytes_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("files that lie on the device are compared there, and little but changes comes home") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const std::vector<TestTensor> tensors = {weights("w", 4 * k_segment_elements, random)};
+  const PlacedFile base = file_of(tensors);
+  const PlacedFile next = file_of(with_changes(tensors, 0.01, random));
+  const auto base_on_device = std::make_shared<FileOnDevice>(host_device(), base);
+  const auto next_on_device = std::make_shared<FileOnDevice>(host_device(), next);
+  DeviceTraffic& traffic = host_device().traffic();
+  traffic.forget();
+  ScratchDirectory scratch;
+  FileChange change = diff_file({{base.path, RebuiltFile::from_file(base_on_device)}}, next.path, next_on_device,
+                                scratch / "delta", BlockChoice::automatic, host_device_engine(), SilentExecution(2));
+  change.delta->output.commit(Overwrite::no, Durability::cached);
+  CHECK((bytes_of(get_file(scratch / "delta")) == make_delta({base}, next).bytes));
+  CHECK(traffic.uploaded_bytes < 20'000);
+  // In each segment two blocks of the base are looked at to choose classes, and of few changes next is too; the ends of
+  // both files are hashed by the host.
+  CHECK(traffic.downloaded_bytes < 8 * change.description.change_count + 5 * 4 * 131'072 + 20'000);
+  // Headers, and what is looked at to find where tensors come from.
+  CHECK(base_on_device->read_bytes() + next_on_device->read_bytes() < 20'000);
+}
+
 TEST_CASE("memory of a device is bounded, and given back") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());

@@ -9,15 +9,17 @@ namespace {
 const char* hint_for(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation:
-      return "free memory on the device (nvidia-smi shows who holds it), or take an engine of the processor";
+      return "free memory on the device (nvidia-smi shows who holds it), or take an engine of the processor (--engine "
+             "auto)";
     case cudaErrorInsufficientDriver:
     case cudaErrorSystemDriverMismatch:
-      return "bring the NVIDIA driver up to date, or take an engine of the processor";
+      return "bring the NVIDIA driver up to date, or take an engine of the processor (--engine auto)";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
-      return "this build has no code for the device: build it where the device is, or take an engine of the processor";
+      return "this build has no code for the device: build it where the device is, or take an engine of the processor "
+             "(--engine auto)";
     case cudaErrorDevicesUnavailable:
-      return "another program has the device for itself: end it, or take an engine of the processor";
+      return "another program has the device for itself: end it, or take an engine of the processor (--engine auto)";
     case cudaErrorInvalidValue:
     case cudaErrorInvalidConfiguration:
     case cudaErrorInvalidResourceHandle:
@@ -28,7 +30,7 @@ const char* hint_for(cudaError_t status) {
     default:
       // A device that was lost, or fell off the bus, answers in many ways, and nothing works on it after that.
       return "see what nvidia-smi and the kernel's log say of the device, start again, or take an engine of the "
-             "processor";
+             "processor (--engine auto)";
   }
 }
 
