@@ -2,67 +2,60 @@
 #include "c/device_tensor.hpp"
 
 #include "base/error.hpp"
-#include "engine/device.hpp"
+#include "c/device_streams.hpp"
+#include "engine/device_readable.hpp"
 
 #include <fmt/format.h>
-#include <mutex>
 
 namespace wdelta {
 
 namespace {
 
-// A tensor on a device and its queue, which one thread at a time may use: so reads and writes come after what the
-// caller has put there, and before what it puts there next.
-class OnDevice {
+class DeviceTensorReader final : public ByteReader, public DeviceReadable {
  public:
-  OnDevice(const GivenTensor& tensor, Device& device) : tensor_(tensor), stream_(device.stream_of(tensor.stream)) {}
-
-  const GivenTensor& tensor() const { return tensor_; }
-  void download(std::uint64_t offset, std::span<std::uint8_t> to) const {
-    const std::lock_guard lock(mutex_);
-    stream_->download(to.data(), tensor_.elements + offset, to.size());
-    stream_->wait();
+  DeviceTensorReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), device_(&device), streams_(device) {
+    device.stream_of(tensor.stream)->wait();
   }
-  void upload(std::uint64_t offset, std::span<const std::uint8_t> from) const {
-    const std::lock_guard lock(mutex_);
-    stream_->upload(tensor_.elements + offset, from.data(), from.size());
-    stream_->wait();
+
+  std::uint64_t size_bytes() const override { return tensor_.size_bytes; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    if (bytes.empty()) return;
+    streams_.with_one(
+        [&](DeviceStream& stream) { stream.download(bytes.data(), tensor_.elements + offset, bytes.size()); });
+  }
+  const std::string& name() const override { return tensor_.shape.name; }
+  bool is_on(const Device& device) const override { return &device == device_; }
+  void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override {
+    stream.copy(to, tensor_.elements + offset, size_bytes);
   }
 
  private:
   GivenTensor tensor_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<DeviceStream> stream_;
-};
-
-class DeviceTensorReader final : public ByteReader {
- public:
-  DeviceTensorReader(const GivenTensor& tensor, Device& device) : on_device_(tensor, device) {}
-
-  std::uint64_t size_bytes() const override { return on_device_.tensor().size_bytes; }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    if (!bytes.empty()) on_device_.download(offset, bytes);
-  }
-  const std::string& name() const override { return on_device_.tensor().shape.name; }
-
- private:
-  OnDevice on_device_;
+  Device* device_;
+  DeviceStreams streams_;
 };
 
 class DeviceTensorTarget final : public TensorTarget {
  public:
-  DeviceTensorTarget(const GivenTensor& tensor, Device& device) : on_device_(tensor, device) {}
+  DeviceTensorTarget(const GivenTensor& tensor, Device& device) : tensor_(tensor), streams_(device) {
+    device.stream_of(tensor.stream)->wait();
+  }
 
   void write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) const override {
-    if (!bytes.empty()) on_device_.upload(offset, bytes);
+    if (bytes.empty()) return;
+    streams_.with_one(
+        [&](DeviceStream& stream) { stream.upload(tensor_.elements + offset, bytes.data(), bytes.size()); });
   }
 
  private:
-  OnDevice on_device_;
+  GivenTensor tensor_;
+  DeviceStreams streams_;
 };
 
-Device& device_for(const GivenTensor& tensor) {
-  const DeviceAnswer& answer = cuda_device();
+}  // namespace
+
+Device& device_of(const GivenTensor& tensor) {
+  const DeviceAnswer answer = cuda_device_holding(tensor.elements);
   if (answer.device == nullptr) {
     throw Error(Fault::unsupported, tensor.shape.name,
                 fmt::format("lies on a CUDA device, which cannot be used here: {}", answer.reason),
@@ -75,14 +68,12 @@ Device& device_for(const GivenTensor& tensor) {
   return *answer.device;
 }
 
-}  // namespace
-
-std::shared_ptr<const ByteReader> device_reader_of(const GivenTensor& tensor) {
-  return std::make_shared<DeviceTensorReader>(tensor, device_for(tensor));
+std::shared_ptr<const ByteReader> device_reader_of(const GivenTensor& tensor, Device& device) {
+  return std::make_shared<DeviceTensorReader>(tensor, device);
 }
 
-std::shared_ptr<const TensorTarget> device_target_of(const GivenTensor& tensor) {
-  return std::make_shared<DeviceTensorTarget>(tensor, device_for(tensor));
+std::shared_ptr<const TensorTarget> device_target_of(const GivenTensor& tensor, Device& device) {
+  return std::make_shared<DeviceTensorTarget>(tensor, device);
 }
 
 }  // namespace wdelta

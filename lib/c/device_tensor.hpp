@@ -3,13 +3,19 @@
 #pragma once
 
 #include "c/tensor.hpp"
+#include "engine/device.hpp"
 
 #include <memory>
 
 namespace wdelta {
 
-/// Throws unsupported, with the reason, where there is no such device or the tensor has gaps.
-std::shared_ptr<const ByteReader> device_reader_of(const GivenTensor& tensor);
-std::shared_ptr<const TensorTarget> device_target_of(const GivenTensor& tensor);
+/// The device that holds a tensor. Throws unsupported, with the reason, where it cannot be used, or the tensor has
+/// gaps.
+Device& device_of(const GivenTensor& tensor);
+
+/// Waits for what the tensor's stream was given so far. What it returns is DeviceReadable.
+std::shared_ptr<const ByteReader> device_reader_of(const GivenTensor& tensor, Device& device);
+/// What is written is there for what the tensor's stream is given later.
+std::shared_ptr<const TensorTarget> device_target_of(const GivenTensor& tensor, Device& device);
 
 }  // namespace wdelta

@@ -5,7 +5,9 @@
 #include "base/path.hpp"
 #include "base/steady_reader.hpp"
 #include "c/boundary.hpp"
-#include "c/memory_file.hpp"
+#include "c/device_tensor.hpp"
+#include "c/joined_reader.hpp"
+#include "c/memory_copy.hpp"
 #include "user/author.hpp"
 #include "user/user_access.hpp"
 
@@ -85,16 +87,18 @@ MemoryPush::MemoryPush(std::shared_ptr<OpenRepository> repository, const wdelta_
       draft_(draft_of(options, repository_->environment())),
       options_(push_options(options, repository_->environment())),
       tensors_(options.tensors == WDELTA_TENSORS_BORROWED ? Tensors::borrowed : Tensors::copied),
-      keeps_reference_(options.reference == WDELTA_REFERENCE_HOST),
+      keeps_reference_(options.reference != WDELTA_REFERENCE_REPOSITORY),
+      device_(options.reference == WDELTA_REFERENCE_DEVICE ? cuda_device().device : nullptr),
       weights_path_(text_or(options.weights_path, "model.safetensors")),
       largest_shard_bytes_(options.largest_shard_bytes == 0 ? LayoutChoice().largest_shard_bytes
                                                             : options.largest_shard_bytes) {
   require_one_of("tensors", options.tensors, WDELTA_TENSORS_BORROWED);
   require_one_of("reference", options.reference, WDELTA_REFERENCE_DEVICE);
   require_one_of("anchor", options.anchor, WDELTA_ANCHOR_NOW);
-  if (options.reference == WDELTA_REFERENCE_DEVICE) {
-    throw Error(Fault::unsupported, "reference", "copies in a device's memory are not kept yet",
-                "WDELTA_REFERENCE_HOST keeps one in the host's");
+  if (options.reference == WDELTA_REFERENCE_DEVICE && device_ == nullptr) {
+    throw Error(Fault::unsupported, "reference",
+                fmt::format("there is no CUDA device to keep it on: {}", cuda_device().reason),
+                "WDELTA_REFERENCE_HOST keeps it in the host's memory");
   }
   check_push(checkpoint_of_files({}), draft_, options_);
 }
@@ -121,7 +125,13 @@ void MemoryPush::add(const GivenTensor& tensor, std::function<void()> release) {
   // Says now what would be wrong with it at the commit, while the caller knows which one it is.
   lay_out(std::span(&tensor.shape, 1), {path, largest_shard_bytes_, {}});
   Added added{tensor.shape, reader_of(tensor), std::move(release)};
-  if (tensors_ == Tensors::copied) added.bytes = std::make_shared<KeptBytesReader>(*added.bytes, execution());
+  if (tensors_ == Tensors::copied) {
+    // A tensor of another device stays there.
+    const bool is_there = tensor.device == WDELTA_CUDA && tensor.size_bytes > 0;
+    Device* const device = device_ != nullptr && is_there ? &device_of(tensor) : device_;
+    added.bytes = device == nullptr ? keep_on_host(*added.bytes, execution())
+                                    : keep_on_device(*added.bytes, *device, execution());
+  }
   Group& group = groups_[path];
   if (!group.names.insert(tensor.shape.name).second) throw Error(Fault::usage, tensor.shape.name, "was added already");
   group.tensors.push_back(std::move(added));
@@ -189,7 +199,7 @@ void MemoryPush::keep_reference(ReferenceCopy& reference, const Digest& commit, 
                                 const Execution& execution) try {
   if (!keeps_reference_) return reference.drop();
   if (tensors_ == Tensors::copied) return reference.keep(commit, files);
-  reference.copy(commit, files, execution);
+  reference.copy(commit, files, device_, execution);
 } catch (const Error& error) {
   execution.progress->note(fmt::format("no reference copy is kept: {}: {}: the next push compares with the repository",
                                        error.object(), error.what()));

@@ -24,10 +24,11 @@ void ReferenceCopy::keep(const Digest& commit, MemoryFiles files) {
   files_ = std::move(files);
 }
 
-void ReferenceCopy::copy(const Digest& commit, const MemoryFiles& files, const Execution& execution) {
+void ReferenceCopy::copy(const Digest& commit, const MemoryFiles& files, Device* device, const Execution& execution) {
   auto before = std::exchange(copies_, {});
+  if (device != device_) before.clear();
   drop();
-  std::map<std::string, std::shared_ptr<KeptBytesReader>> copies;
+  std::map<std::string, std::shared_ptr<MemoryCopy>> copies;
   MemoryFiles kept;
   // Before anything new is mapped what cannot be used again is given back.
   std::erase_if(before, [&](const auto& old) {
@@ -40,12 +41,13 @@ void ReferenceCopy::copy(const Digest& commit, const MemoryFiles& files, const E
       old->second->overwrite(*file, execution);
       copies[path] = old->second;
     } else {
-      copies[path] = std::make_shared<KeptBytesReader>(*file, execution);
+      copies[path] = device == nullptr ? keep_on_host(*file, execution) : keep_on_device(*file, *device, execution);
     }
     kept[path] = copies[path];
   }
   commit_ = commit;
   files_ = std::move(kept);
+  device_ = device;
   copies_ = std::move(copies);
 }
 

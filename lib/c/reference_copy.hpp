@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/execution.hpp"
-#include "c/memory_file.hpp"
+#include "c/memory_copy.hpp"
 #include "repo/push.hpp"
 
 #include <cstdint>
@@ -25,14 +25,16 @@ class ReferenceCopy {
 
   /// Keeps files that nobody will change.
   void keep(const Digest& commit, MemoryFiles files);
-  /// Keeps copies of files, in the memory of those before where it has their size. There is none when this throws.
-  void copy(const Digest& commit, const MemoryFiles& files, const Execution& execution);
+  /// Keeps copies of files, on `device` where that is not null; in the memory of those before where it has their size.
+  /// There is none when this throws.
+  void copy(const Digest& commit, const MemoryFiles& files, Device* device, const Execution& execution);
   void drop() { *this = {}; }
 
  private:
   std::optional<Digest> commit_;
   MemoryFiles files_;
-  std::map<std::string, std::shared_ptr<KeptBytesReader>> copies_;  // those of files_ that can be written over
+  Device* device_ = nullptr;                                   // on which copies_ are
+  std::map<std::string, std::shared_ptr<MemoryCopy>> copies_;  // those of files_ that can be written over
 };
 
 }  // namespace wdelta

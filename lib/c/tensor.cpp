@@ -91,7 +91,7 @@ GivenTensor given_tensor(const wdelta_tensor& tensor) {
 }
 
 std::shared_ptr<const ByteReader> reader_of(const GivenTensor& tensor) {
-  if (tensor.device == WDELTA_CUDA) return device_reader_of(tensor);
+  if (tensor.device == WDELTA_CUDA && tensor.size_bytes > 0) return device_reader_of(tensor, device_of(tensor));
   return std::make_shared<HostReader>(tensor);
 }
 
@@ -100,7 +100,7 @@ std::shared_ptr<const TensorTarget> target_of(const GivenTensor& tensor) {
     throw Error(Fault::usage, tensor.shape.name, "has strides by which two elements may lie in one place",
                 "fill one that has its own memory");
   }
-  if (tensor.device == WDELTA_CUDA) return device_target_of(tensor);
+  if (tensor.device == WDELTA_CUDA && tensor.size_bytes > 0) return device_target_of(tensor, device_of(tensor));
   return std::make_shared<HostTarget>(tensor);
 }
 

@@ -214,7 +214,8 @@ enum {
   WDELTA_REFERENCE_HOST = 0,
   /* Nothing: it is read out of the repository, as large as it is, or rebuilt from what is there. No memory. */
   WDELTA_REFERENCE_REPOSITORY = 1,
-  /* A copy in the memory of the CUDA device, as many bytes. WDELTA_UNSUPPORTED in this version. */
+  /* A copy in the memory of the CUDA device, as many bytes. With the engine "cuda" tensors that lie there are compared
+   * there, and only what changed comes to the host; copies of WDELTA_TENSORS_COPIED are on the device too, then. */
   WDELTA_REFERENCE_DEVICE = 2
 };
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "c/device_tensor.hpp"
+#include "c/joined_reader.hpp"
+#include "c/memory_copy.hpp"
+#include "c/reference_copy.hpp"
+#include "checkpoint/tensor_layout.hpp"
+#include "repo/world.hpp"
+#include "testing/host_device.hpp"
+#include "testing/random.hpp"
+
+#include <cstdint>
+#include <doctest/doctest.h>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace wdelta {
+
+using namespace testing;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+GivenTensor tensor_of(std::string name, Bytes& bytes) {
+  GivenTensor tensor;
+  tensor.shape = {std::move(name), dtype_named("BF16"), {bytes.size() / 2}};
+  tensor.size_bytes = bytes.size();
+  tensor.elements = bytes.data();
+  tensor.device = WDELTA_CUDA;
+  return tensor;
+}
+
+std::shared_ptr<const ByteReader> on_device(std::string name, Bytes& bytes) {
+  return device_reader_of(tensor_of(std::move(name), bytes), host_device());
+}
+
+Bytes all_on_device(const DeviceReadable& reader, std::uint64_t offset, std::size_t size_bytes) {
+  Bytes read(size_bytes);
+  const auto stream = host_device().make_stream();
+  reader.read_to_device(offset, read.data(), size_bytes, *stream);
+  stream->wait();
+  return read;
+}
+
+// A checkpoint of tensors whose copies are on the device.
+MemoryFiles file_on_device(std::vector<Bytes>& tensors) {
+  std::vector<TensorShape> shapes;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    shapes.push_back({"t" + std::to_string(i), dtype_named("BF16"), {tensors[i].size() / 2}});
+  FileLayout layout = lay_out(shapes, {}).files.front();
+  const auto file = std::make_shared<JoinedReader>(layout.front, layout.path);
+  for (const FileLayout::Part& part : layout.parts) {
+    file->append(
+        keep_on_device(*on_device(shapes[part.tensor].name, tensors[part.tensor]), host_device(), SilentExecution(2)));
+  }
+  return {{layout.path, file}};
+}
+
+}  // namespace
+
+TEST_CASE("a copy on a device is what it was made of, and what lies on that device does not leave it") {
+  std::mt19937_64 random(3);
+  DeviceTraffic& traffic = host_device().traffic();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{2}, std::size_t{1} << 20, (std::size_t{9} << 20) + 6}) {
+    Bytes bytes = random_bytes(random, size);
+    const Bytes before = bytes;
+    traffic.forget();
+    const auto copy = keep_on_device(*on_device("t", bytes), host_device(), SilentExecution(2));
+    CHECK(traffic.uploaded_bytes + traffic.downloaded_bytes == 0);
+    for (std::uint8_t& byte : bytes) byte ^= 1;
+    CHECK((read_all(*copy) == before));
+    CHECK((all_on_device(dynamic_cast<const DeviceReadable&>(*copy), 0, size) == before));
+    const MemoryReader from_host(bytes, "t");
+    copy->overwrite(from_host, SilentExecution(2));
+    CHECK((read_all(*copy) == bytes));
+    CHECK((read_all(*keep_on_host(*copy, SilentExecution(2))) == bytes));
+  }
+}
+
+TEST_CASE("a file of parts on the host and on a device has the same bytes on both, for every range") {
+  std::mt19937_64 random(4);
+  Bytes first = random_bytes(random, 30), second = random_bytes(random, 2), third = random_bytes(random, 44);
+  JoinedReader file(random_bytes(random, 24), "f");
+  CHECK_FALSE(file.is_on(host_device()));
+  file.append(std::make_shared<MemoryReader>(first, "a"));
+  file.append(on_device("b", second));
+  file.append(std::make_shared<MemoryReader>(Bytes(), "empty"));
+  file.append(on_device("c", third));
+  CHECK(file.is_on(host_device()));
+  const Bytes all = read_all(file);
+  REQUIRE(all.size() == 100);
+  for (std::size_t begin = 0; begin <= all.size(); ++begin) {
+    for (std::size_t end = begin; end <= all.size(); ++end) {
+      const Bytes wanted(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
+      Bytes read(end - begin);
+      file.read_at(begin, read);
+      REQUIRE((read == wanted));
+      REQUIRE((all_on_device(file, begin, end - begin) == wanted));
+    }
+  }
+}
+
+TEST_CASE("a target on a device is filled where it is") {
+  std::mt19937_64 random(5);
+  Bytes bytes(1000);
+  const Bytes wanted = random_bytes(random, bytes.size());
+  const auto target = device_target_of(tensor_of("t", bytes), host_device());
+  target->write_at(0, std::span(wanted).first(300));
+  target->write_at(300, std::span(wanted).subspan(300));
+  CHECK((bytes == wanted));
+}
+
+TEST_CASE("a push from a device compares there, and what comes to the host is what changed") {
+  constexpr std::uint64_t k_segment_bytes = std::uint64_t{4} << 20;
+  std::mt19937_64 random(6);
+  const World world;
+  std::vector<Bytes> tensors;
+  for (const std::size_t size : {std::size_t{32} << 20, std::size_t{600}, std::size_t{400} << 10})
+    tensors.push_back(random_bytes(random, size));
+  // Numbers as weights are, of a few exponents.
+  for (Bytes& tensor : tensors) {
+    for (std::size_t i = 1; i < tensor.size(); i += 2) tensor[i] = static_cast<std::uint8_t>(0x3a | (tensor[i] & 0x83));
+  }
+  PushOptions options;
+  options.state_directory = world / "host";
+  options.anchor = AnchorChoice::never;
+  ReferenceCopy reference;
+  for (int step = 0; step < 3; ++step) {
+    const MemoryFiles files = file_on_device(tensors);
+    std::vector<CheckpointFile> opened;
+    for (const auto& [path, file] : files) {
+      opened.push_back({path, file->size_bytes(), false, [file = file] { return file; }, std::nullopt, std::nullopt});
+    }
+    options.at_hand = reference.at_hand();
+    Repository repository = world.repository();
+    host_device().traffic().forget();
+    const PushReport report = push(repository, Checkpoint("memory", std::move(opened)), {}, options,
+                                   host_device_engine(), SilentExecution(2));
+    CHECK(report.created);
+    CHECK_FALSE(report.compared_with_repository);
+    if (step > 0) {
+      CHECK(report.kept.change_count > 0);
+      // The end of a file that is no whole segment is hashed on the host.
+      CHECK(host_device().traffic().downloaded_bytes.load() < 8 * report.kept.change_count + 2 * k_segment_bytes);
+      CHECK(host_device().traffic().uploaded_bytes.load() < report.checkpoint_bytes / 20);
+    }
+    const Bytes wanted = read_all(*files.begin()->second);
+    reference.keep(report.id, files);
+    CHECK(reference.size_bytes() == report.checkpoint_bytes);
+    world.pull("main", world / "out");
+    CHECK((files_below(world / "out") == Files{{"model.safetensors", std::string(wanted.begin(), wanted.end())}}));
+    for (Bytes& tensor : tensors) {
+      for (std::size_t i = 0; i < tensor.size() / 200; ++i) tensor[random() % (tensor.size() / 2) * 2] ^= 1;
+    }
+  }
+  CHECK(world.verify() == std::vector<std::string>());
+}
+
+}  // namespace wdelta
