@@ -34,7 +34,7 @@ check_library() { # FOLDER
   export PKG_CONFIG_PATH="$(dirname "$pc")"
   eval "${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror '$example' -o '$scratch/shared' $(pkg-config --cflags --libs wdelta)"
   eval "${CXX:-c++} -x c -std=c11 '$example' -x none -o '$scratch/static' $(pkg-config --cflags wdelta) \
-    '$folder/libwdelta.a' $(pkg-config --static --libs-only-l wdelta | sed 's/-lwdelta//')"
+    '$folder/libwdelta.a' $(pkg-config --static --libs wdelta | sed 's/-lwdelta//')"
   for kind in shared static; do
     WDELTA_STATE_DIR="$scratch/state" LD_LIBRARY_PATH="$folder" "$scratch/$kind" "$scratch/repository-$kind" >"$scratch/ids" ||
       fail "the example does not run: $kind"

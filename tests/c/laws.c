@@ -3,6 +3,7 @@
  * The laws of wdelta.h, from C.
  *   laws all FOLDER             every law; leaves repositories there for library_test.py
  *   laws fill REPOSITORY REV    reads everything of a commit; exits with the status
+ *   laws push REPOSITORY STEP   pushes the model of that step twice, with the environment's settings; the same
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -811,12 +812,39 @@ static void tensors_of_a_device_that_is_not_there_are_refused_with_the_reason(vo
     fflush(stdout);      \
   } while (0)
 
+static wdelta_repository_options options_of_environment(void) {
+  wdelta_repository_options options = WDELTA_REPOSITORY_OPTIONS_INIT;
+  options.environment = wdelta_environment_of_process;
+  options.create = WDELTA_CREATE_REPOSITORY;
+  return options;
+}
+
+static int push_twice(const char* location, int step) {
+  wdelta_repository_options options = options_of_environment();
+  wdelta_repository* repository = NULL;
+  wdelta_error error;
+  wdelta_status status = wdelta_open(location, &options, &repository, &error);
+  model* m = malloc(sizeof *m);
+  for (int i = 0; status == WDELTA_DONE && i < 2; ++i) {
+    wdelta_push_options push_options = options_of(step + i);
+    wdelta_push_report report = WDELTA_PUSH_REPORT_INIT;
+    set_model(m, step + i);
+    report = commit(begin(repository, m, &push_options));
+    CHECK(report.created && (i == 0 || !report.compared_with_repository));
+  }
+  if (status != WDELTA_DONE) fprintf(stderr, "%s\n%s\n", error.message, error.hint);
+  free(m);
+  wdelta_close(repository);
+  return status != WDELTA_DONE ? status : failures;
+}
+
 static int fill(const char* location, const char* revision) {
+  const wdelta_repository_options options = options_of_environment();
   wdelta_repository* repository = NULL;
   wdelta_commit* opened = NULL;
   wdelta_commit_summary summary = WDELTA_COMMIT_SUMMARY_INIT;
   wdelta_error error;
-  wdelta_status status = wdelta_open(location, NULL, &repository, &error);
+  wdelta_status status = wdelta_open(location, &options, &repository, &error);
   if (status == WDELTA_DONE) status = wdelta_commit_open(repository, revision, NULL, &opened, &error);
   if (status == WDELTA_DONE) status = wdelta_commit_summarise(opened, &summary, &error);
   for (size_t i = 0; status == WDELTA_DONE && i < summary.tensor_count; ++i) {
@@ -837,8 +865,9 @@ static int fill(const char* location, const char* revision) {
 
 int main(int count, char** words) {
   if (count == 4 && strcmp(words[1], "fill") == 0) return fill(words[2], words[3]);
+  if (count == 4 && strcmp(words[1], "push") == 0) return push_twice(words[2], atoi(words[3]));
   if (count != 3 || strcmp(words[1], "all") != 0) {
-    fprintf(stderr, "usage: laws all FOLDER | laws fill REPOSITORY REVISION\n");
+    fprintf(stderr, "usage: laws all FOLDER | laws fill REPOSITORY REVISION | laws push REPOSITORY STEP\n");
     return 2;
   }
   scratch = words[2];

@@ -17,8 +17,10 @@ from pathlib import Path
 
 LAWS, LIBRARY, HEADER = sys.argv[3:6]
 del sys.argv[3:6]
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cli"))
+for folder in ("cli", "services"):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
 import safetensors  # noqa: E402  (the tests' own)
+from s3_emulator import S3  # noqa: E402
 from testing import Case, main  # noqa: E402
 
 ROWS, COLUMNS = 640, 333
@@ -141,6 +143,21 @@ with safe_open(sys.argv[1], "numpy") as opened:
         done = subprocess.run([LAWS, "fill", repository, "step:1"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("digest", done.stderr)
+
+    def test_a_bucket_is_reached_as_the_environment_says_and_without_it_the_key_is_missed(self):
+        with S3() as s3:
+            environment = self.environment(**s3.environment(), WDELTA_CACHE_DIR=str(self.scratch / "cache"))
+            for words in (["push", "s3://bucket/run", "3"], ["fill", "s3://bucket/run", "step:4"]):
+                done = subprocess.run([LAWS, *words], env=environment, capture_output=True, text=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(s3.violations, [])
+            self.run_ok("pull", "s3://bucket/run@step:4", self.scratch / "out", env=environment)
+            content = (self.scratch / "out/model.safetensors").read_bytes()
+            self.assertEqual(content, encode(model(4), {"format": "pt"}))
+            environment = {name: value for name, value in environment.items() if "KEY" not in name}
+            done = subprocess.run([LAWS, "fill", "s3://bucket/run", "main"], env=environment, capture_output=True,
+                                  text=True, timeout=120)
+            self.assertNotIn(done.returncode, (0, 1), done.stderr)
 
     def test_the_shared_library_shows_the_functions_of_the_header_and_nothing_else(self):
         shown = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", LIBRARY], check=True,
