@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -277,6 +278,21 @@ class Breaks(Case):
                  "except wdelta.NotFoundError as error:\n    print(error.hint)\n")
         done = self.run_lines(lines, WDELTA_LIBRARY=self.scratch / "libwdelta.so")
         self.assertEqual(done.stdout, "install it, or set WDELTA_LIBRARY to the path of libwdelta.so\n")
+
+    def test_the_library_is_found_beside_the_module_and_below_the_prefix_that_it_is_installed_under(self):
+        library = Path(os.environ["WDELTA_LIBRARY"])
+        lines = "import wdelta; print(wdelta._library()._name)"
+        for module, beside in (("share/wdelta/python", "lib/x86_64-linux-gnu/libwdelta.so"),
+                               ("share/wdelta/python", "lib/libwdelta.so"), ("any", "any/libwdelta.so.0")):
+            with self.subTest(library=beside):
+                prefix = self.scratch / beside.replace("/", "-")
+                place = prefix / beside
+                place.parent.mkdir(parents=True)
+                place.symlink_to(library)
+                (prefix / module).mkdir(parents=True, exist_ok=True)
+                shutil.copy(wdelta.__file__, prefix / module)
+                done = self.run_lines(lines, WDELTA_LIBRARY="", PYTHONPATH=prefix / module)
+                self.assertEqual(done.stdout, f"{place}\n")
 
     def test_the_library_says_what_it_is(self):
         self.assertEqual(wdelta.library_version(), self.run_program("--version").split()[1])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of numpy and ml_dtypes through lib/python/wdelta.py.
 
-usage: numpy_test.py LIBRARY WDELTA [options of unittest]: makes an environment of the packages below the build folder and
-runs in it. Exits 77 where they cannot be had."""
+usage: numpy_test.py LIBRARY WDELTA [options of unittest]
+
+Runs where numpy and ml_dtypes are: in this interpreter, or in an environment that it makes below the build folder. Exits
+77 where they cannot be had."""
 
 import os
 import sys
