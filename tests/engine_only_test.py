@@ -50,6 +50,7 @@ class EngineOnly(unittest.TestCase):
         self.assertGreaterEqual(names, {"engine.cpp", "group_encoder.cpp", "frame_absent.cpp", "blake3.cpp", "cursor.cpp",
                                         "kernels_test.cpp", "group_test.cpp", "blake3_test.cpp", "main.cpp"})
         self.assertFalse(names & {"frame.cpp", "json.cpp", "file.cpp"})
+        self.assertGreaterEqual(names, {path.name for path in (ROOT / "tests" / "engine").rglob("*_test.cpp")})
 
     def test_no_header_of_another_library_is_read(self):
         def headers(entry):
