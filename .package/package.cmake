@@ -7,9 +7,7 @@ install(FILES man/wdelta-library.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMP
 install(FILES completions/wdelta.bash RENAME wdelta DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES completions/_wdelta DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES completions/wdelta.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-if(NOT WDELTA_STATIC)
-  install(FILES lib/python/wdelta.py DESTINATION ${CMAKE_INSTALL_DATADIR}/wdelta/python)
-endif()
+install(FILES lib/python/wdelta.py DESTINATION ${CMAKE_INSTALL_DATADIR}/wdelta/python COMPONENT library)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wdelta)
 
 # Packages have the program: what is of no component. `make install` installs the library too.

@@ -41,7 +41,7 @@ check_deb() {
   command -v dpkg-deb >/dev/null || skip "there is no dpkg-deb"
   dpkg-deb -x "$package" "$scratch/root"
   expect_files usr/ .gz vendor-completions usr/share/doc/wdelta/README.md usr/share/doc/wdelta/changelog.gz \
-    usr/share/doc/wdelta/copyright usr/share/wdelta/python/wdelta.py
+    usr/share/doc/wdelta/copyright
   expect_version usr/bin/wdelta
   gzip -t "$scratch"/root/usr/share/man/man?/*.gz || fail "a manual page is damaged"
   for needed in libc6 'libstdc\+\+6' libzstd1 libcurl4 libssl3; do
