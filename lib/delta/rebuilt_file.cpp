@@ -42,8 +42,11 @@ class RebuiltFile::Pool {
   }
 
   std::unique_ptr<DeviceRebuilder> take_rebuilder() {
-    const std::lock_guard lock(mutex_);
-    if (rebuilders_.empty()) return std::make_unique<DeviceRebuilder>(*engine_, *engine_->device());
+    std::unique_lock lock(mutex_);
+    if (rebuilders_.empty()) {
+      lock.unlock();  // taking memory of a device is slow
+      return std::make_unique<DeviceRebuilder>(*engine_, *engine_->device());
+    }
     auto rebuilder = std::move(rebuilders_.back());
     rebuilders_.pop_back();
     return rebuilder;
