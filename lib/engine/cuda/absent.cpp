@@ -5,7 +5,7 @@
 namespace wdelta {
 
 const DeviceAnswer& cuda_device() {
-  static const DeviceAnswer answer = {nullptr, "not compiled in: nvcc was not there when this was built"};
+  static const DeviceAnswer answer = {nullptr, "not compiled in: built without nvcc, or with WDELTA_CUDA=OFF"};
   return answer;
 }
 
