@@ -21,7 +21,8 @@ Tensors
     - what has Python's buffer protocol: array.array, bytearray, memoryview;
     - Typed(any of these, "BF16"), where the framework has no name for what the bits are: bf16 in an array of uint16.
 
-    Nothing is copied on the way in or out: the library reads and fills the memory where it is, on the GPU too. Tensors
+    Nothing is copied on the way in or out: the library reads and fills the memory where it is, on the GPU too; but of
+    tensors with gaps on a GPU a contiguous copy is made there, and arrays of CuPy and Numba must have none. Tensors
     of other devices, sparse ones and parts of distributed ones (DTensor) are refused: gather them first.
 
     Tied tensors. Names that share memory are pushed each, as a state dict has them. With tied="once" they are stored
@@ -31,12 +32,15 @@ Tensors
 Repeated pushes
     A push of a Repository or a Pusher keeps a copy of what it pushed, as many bytes as the checkpoint, in host memory
     (reference="host"), which the next is compared with; reference="repository" keeps none, and reads the previous state
-    out of the repository. The function push() opens the repository and leaves it again: it keeps none.
+    out of the repository. The function push() opens the repository and leaves it again: it keeps none. With
+    reference="device" and engine="cuda" the copy is on the CUDA device, and tensors="copied" (as a Pusher has it) that
+    lie there are compared there, so that only what changed comes to the host.
 
 While training goes on
     A Pusher commits in a thread. push() returns once the tensors are copied into host memory (from a GPU:
     over the bus), so the loop waits for that and no longer: comparing, coding and sending go on beside it. Memory: one
-    copy of the checkpoint between pushes, two during one. Errors surface at the next call, and at close().
+    copy of the checkpoint between pushes, two during one; with reference="device" and engine="cuda" both are on the
+    device. Errors surface at the next call, and at close().
 
         with wdelta.Pusher("s3://bucket/run") as pusher:
             for step, batch in enumerate(batches):
@@ -79,7 +83,8 @@ With transformers
 Errors
     WdeltaError, with .status (the program's exit statuses), .message, .hint, and a class for each status: ConflictError
     (7) where someone else pushed first, NotFoundError (4), LocalError (3), NetworkError (8) and so on. Ctrl-C cancels
-    and leaves nothing half-done. An exception in `progress` cancels too, and is what the call then raises.
+    and leaves nothing half-done. An exception in `progress` cancels too, and is what the call then raises,
+    though all may be done by then.
 
 The library
     The first of: what the variable WDELTA_LIBRARY names; libwdelta.so beside this file; below the PREFIX that this file
@@ -373,9 +378,10 @@ def _cancellable(work, cancel_now, cancel):
     if cancel is None and threading.current_thread() is not threading.main_thread():
         return work()
     outcome = {}
-    finished = threading.Event()
+    begun, finished = threading.Event(), threading.Event()
 
     def run():
+        begun.set()
         try:
             outcome["result"] = work()
         except BaseException as error:
@@ -387,7 +393,13 @@ def _cancellable(work, cancel_now, cancel):
     interrupt = None
     if cancel is not None and cancel.is_set():
         cancel_now()
-    worker.start()
+    try:
+        worker.start()
+    except BaseException as error:  # Ctrl-C, and it may run already; where it has not begun it finds the handle closed
+        interrupt = error
+        cancel_now()
+        if not begun.wait(1):
+            raise
     while not finished.is_set():
         try:
             while not finished.wait(None if cancel is None else 0.05):
@@ -484,12 +496,13 @@ class Typed:
 class _View:
     """Where a tensor's numbers are and what they are. `keep` is what the memory belongs to."""
 
-    __slots__ = ("dtype", "shape", "strides", "address", "device", "index", "stream", "writable", "keep")
+    __slots__ = ("dtype", "shape", "strides", "address", "device", "index", "stream", "writable", "keep", "origin")
 
     def __init__(self, dtype, shape, strides, address, *, writable, keep, device=_HOST, index=0, stream=None):
         self.dtype, self.shape, self.address, self.keep = dtype, tuple(shape), address, keep
         self.strides = None if strides is None or _is_row_major(self.shape, strides) else tuple(strides)
         self.device, self.index, self.stream, self.writable = device, index, stream, writable
+        self.origin = None  # of a copy: the torch tensor that it was made of
 
     def count(self):
         count = 1
@@ -499,7 +512,12 @@ class _View:
 
     def memory(self):
         """The same for tensors that are the same memory read in the same way; None where there is none."""
-        return (self.dtype, self.shape, self.strides, self.address, self.device, self.index) if self.count() else None
+        if not self.count():
+            return None
+        address, strides = self.address, self.strides
+        if self.origin is not None:
+            address, strides = self.origin.data_ptr(), tuple(self.origin.stride())
+        return self.dtype, self.shape, strides, address, self.device, self.index
 
     def told(self, name, file=None):
         dimensions = len(self.shape)
@@ -538,6 +556,11 @@ def _in_elements(name, strides, width):
     return None if strides is None else [stride // width for stride in strides]
 
 
+def _may_have_gaps(tensor):
+    """Whether the library takes a torch tensor with gaps where this one is."""
+    return tensor.device.type == "cpu"
+
+
 def _torch_view(name, tensor, torch):
     if hasattr(tensor, "full_tensor"):
         _refuse(name, "is a part of a distributed tensor", "gather it first: tensor.full_tensor()")
@@ -551,6 +574,10 @@ def _torch_view(name, tensor, torch):
     if tensor.is_conj() or tensor.is_neg():
         _refuse(name, "is a lazy conjugate or negative", "push tensor.resolve_conj().resolve_neg()")
     dtype, _ = _named_dtype(name, str(tensor.dtype).removeprefix("torch."))
+    if dtype != "F4" and not tensor.is_contiguous() and not _may_have_gaps(tensor):
+        view = _torch_view(name, tensor.detach().contiguous(), torch)
+        view.origin = tensor
+        return view
     shape, strides = tuple(tensor.shape), tuple(tensor.stride())
     if dtype == "F4":
         if not shape or not tensor.is_contiguous():
@@ -720,6 +747,8 @@ class _Owner:
             _cancellable(work, self.cancel, cancel)
         except Interrupted as error:
             raise self._listener.error or error from None
+        if self._listener.error is not None:  # it came too late to cancel anything
+            raise self._listener.error
 
     def __enter__(self):
         return self
@@ -929,7 +958,10 @@ class Commit(_Owner):
         told = [view.told(name, file) for name, view in filled.values()]
         if told:
             self._work(cancel, "wdelta_commit_fill", (_Tensor * len(told))(*told), len(told))
-        _mark_written(view.keep for _, view in filled.values())
+        for _, view in filled.values():
+            if view.origin is not None:
+                view.origin.detach().copy_(view.keep)
+        _mark_written(view.origin if view.origin is not None else view.keep for _, view in filled.values())
         return Loaded(self.id, self.step, missing, sorted(held - views.keys()))
 
 
@@ -965,7 +997,8 @@ def push(state_dict, repo, *, cancel=None, **options):
     weights_path ("model.safetensors"), shard_bytes (5e9): where tensors go; beyond that they go to several files.
     tensors: "borrowed": they are read where they are, twice, and must not change until this returns (LocalError where
       they do); "copied": into host memory first.
-    reference: what the next push of this Repository compares with: "host", a copy in memory; "repository", none.
+    reference: what the next push of this Repository compares with: "host", a copy in memory; "repository", none;
+      "device", a copy on the CUDA device (UnsupportedError where there is none).
     anchor ("auto", "never", "now"), compress (False): whether weights are stored whole as well, and compressed.
     tied: "each" or "once", see the module's text.
     progress(label, done, total): called some ten times a second, in other threads. An exception in it cancels.

@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import threading
+import unittest.mock
 from pathlib import Path
 
 import door
@@ -200,6 +201,14 @@ class Refusals(Case):
         with self.assertRaises(TypeError):
             self.push({"a": b"x"}, colour="red")
 
+    def test_a_copy_on_a_device_is_refused_where_there_is_none(self):
+        if wdelta.cuda()[0]:
+            self.skipTest("there is a CUDA device")
+        with self.assertRaisesRegex(wdelta.UnsupportedError, "CUDA") as caught:
+            self.push({"a": b"x"}, reference="device")
+        self.assertEqual(caught.exception.status, 9)
+        self.assertEqual(self.tips(), [])
+
     def test_a_tag_that_is_taken_is_a_conflict_with_a_hint(self):
         self.push({"a": b"x"}, tag="v1")
         with self.assertRaises(wdelta.ConflictError) as caught:
@@ -234,8 +243,7 @@ class Breaks(Case):
 
         def progress(label, done, total):
             seen.append((label, done, total))
-            if len(seen) > 1:
-                raise Enough()
+            raise Enough()
 
         first = self.push({"w": wdelta.Typed(numbers(1, 4_000_000), "BF16")}).id
         seen = []
@@ -246,6 +254,22 @@ class Breaks(Case):
         seen = []
         with self.assertRaises(Enough):
             self.load({"w": wdelta.Typed(array.array("H", bytes(8_000_000)), "BF16")}, progress=progress)
+
+    def test_an_exception_that_comes_too_late_to_cancel_is_raised_all_the_same(self):
+        real = wdelta._cancellable
+
+        def finished_first(work, cancel_now, cancel):
+            result = real(work, cancel_now, cancel)
+            listener.error = ZeroDivisionError()
+            return result
+
+        with self.repository() as repository, wdelta._Push(repository) as push:
+            listener = push._listener
+            push.add_all({"w": b"x"})
+            with unittest.mock.patch.object(wdelta, "_cancellable", finished_first):
+                with self.assertRaises(ZeroDivisionError):
+                    push.commit()
+        self.assertEqual(len(self.tips()), 1)
 
     def test_an_event_that_is_set_cancels(self):
         enough = threading.Event()

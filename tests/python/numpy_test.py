@@ -3,8 +3,8 @@
 
 usage: numpy_test.py LIBRARY WDELTA [options of unittest]
 
-Runs where numpy and ml_dtypes are: in this interpreter, or in an environment that it makes below the build folder. Exits
-77 where they cannot be had."""
+Runs where numpy and ml_dtypes are: in this interpreter, or in an environment that it makes below the build folder.
+Exits 77 where they cannot be had."""
 
 import os
 import sys

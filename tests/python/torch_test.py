@@ -8,6 +8,7 @@ Runs where torch is: in this interpreter, or in the environment below the build 
 
 import os
 import sys
+import unittest.mock
 from pathlib import Path
 
 import door
@@ -92,6 +93,20 @@ class Tensors(Case):
         room[::2, ::2] = 7
         self.assertTrue((room == 7).all())
 
+    def test_where_the_library_takes_no_gaps_a_copy_without_them_stands_in(self):
+        base = torch.randn(40, 30, device=self.device).to(torch.bfloat16)
+        with unittest.mock.patch.object(wdelta, "_may_have_gaps", lambda tensor: False):
+            self.push({"b": base.t(), "a": base.t(), "part": base[5:20:3, 7:]}, tied="once")
+            self.assertEqual({name: content for name, (_, _, content) in self.pulled_tensors().items()},
+                             {"a": content_of(base.t()), "part": content_of(base[5:20:3, 7:])})
+            room = torch.full((60, 80), 7.0, dtype=torch.bfloat16, device=self.device)
+            version = room._version
+            self.load({"a": room[::2, ::2], "b": room[::2, ::2]})
+        self.assertGreater(room._version, version)
+        self.assertTrue(torch.equal(room[::2, ::2], base.t()))
+        room[::2, ::2] = 7
+        self.assertTrue((room == 7).all())
+
     def test_a_module_is_pushed_and_filled_as_it_is_and_autograd_is_told(self):
         model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.BatchNorm1d(20)).to(self.device)
         report = self.push(model, step=1)
@@ -150,6 +165,16 @@ class Tensors(Case):
 
 class TensorsOnCuda(Tensors):
     device = "cuda"
+
+    def test_what_lies_on_the_device_is_compared_there(self):
+        weights = self.bits("bfloat16", 1 << 20)
+        with self.repository(engine="cuda") as repository:
+            for tensors in ("borrowed", "copied"):
+                repository.push({"w": weights}, reference="device", tensors=tensors)
+                weights.view(torch.int16)[::1000] += 1
+                report = repository.push({"w": weights}, reference="device", tensors=tensors)
+                self.assertEqual((report.change_count, report.compared_with_repository), (1049, False))
+                self.assertEqual(self.pulled_tensors()["w"][2], content_of(weights))
 
     def test_what_a_stream_has_not_done_yet_is_waited_for(self):
         stream = torch.cuda.Stream()
