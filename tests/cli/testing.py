@@ -149,6 +149,16 @@ def is_sanitized():
     return b"__asan_init" in content or b"__tsan_init" in content
 
 
+def is_static():
+    """Whether the binary has no interpreter (ELF, program headers), so that nothing can be preloaded into it."""
+    content = Path(WDELTA).read_bytes()
+    begin = int.from_bytes(content[32:40], "little")
+    size, count = (int.from_bytes(content[at:at + 2], "little") for at in (54, 56))
+    interpreter = 3
+    return all(int.from_bytes(content[at:at + 4], "little") != interpreter
+               for at in range(begin, begin + size * count, size))
+
+
 def describe(directory):
     """What is in a directory: digest and executable bit by path; of directories, those that hold nothing."""
     found = {}
