@@ -3,6 +3,8 @@
 
 BUILD    ?= build
 JOBS     ?= $(shell nproc)
+# Many tests wait: for a lock, for a settle time, for another process.
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS))
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 SIZE     ?= 1G
@@ -10,7 +12,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
 
-.PHONY: all deps demo test check manual bench bench-size bench-transfer bench-cuda memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
@@ -23,23 +25,28 @@ demo: all ## the main job, on checkpoints made for it: push, log, pull, roll bac
 	@tests/demo.sh $(BUILD)
 
 test: all ## all tests
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
-check: all ## format, layers, kernels, manual, unit tests: under a minute
+check: lint ## format, layers, kernels, manual, unit tests
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L unit
+
+lint: all ## the same without the tests
 	@tests/setup.sh format
 	@python3 tests/check_layers.py lib
 	@tests/check_kernels.sh $(BUILD)
 	@python3 tests/check_manual.py $(BUILD)/wdelta man
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L unit
 
 manual: all ## write what the program knows (options, commands, exit statuses) into its manual
 	@python3 tests/check_manual.py --write $(BUILD)/wdelta man
 
-bench: all ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run)
+benchmarks: all
+	@cmake --build $(BUILD) -j $(JOBS) --target benchmarks
+
+bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run)
 	@tests/setup.sh packages xdelta3 b3sum
 	@python3 -B tests/bench/bench.py $(BUILD) $(SIZE) $(CHECKPOINTS)
 
-bench-size: all ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats
+bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats
 	@tests/setup.sh packages python3-numpy zstd
 	@python3 -B tests/bench/size_bench.py $(BUILD) $(CHECKPOINTS)
 
