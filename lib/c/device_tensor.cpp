@@ -6,6 +6,8 @@
 #include "engine/device_readable.hpp"
 
 #include <fmt/format.h>
+#include <mutex>
+#include <vector>
 
 namespace wdelta {
 
@@ -35,6 +37,33 @@ class DeviceTensorReader final : public ByteReader, public DeviceReadable {
   DeviceStreams streams_;
 };
 
+/// A tensor with gaps or in another order. What it spans is brought home once, when it is first read, and stays there
+/// as long as this lives: elements that lie apart cannot be copied one by one in any reasonable time.
+class StridedDeviceReader final : public ByteReader {
+ public:
+  StridedDeviceReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), streams_(device) {
+    device.stream_of(tensor.stream)->wait();
+  }
+
+  std::uint64_t size_bytes() const override { return tensor_.size_bytes; }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    const std::int64_t lowest = tensor_.strided->lowest_bytes();
+    std::call_once(is_home_, [&] {
+      span_.resize(static_cast<std::size_t>(tensor_.strided->highest_bytes() - lowest));
+      streams_.with_one(
+          [&](DeviceStream& stream) { stream.download(span_.data(), tensor_.elements + lowest, span_.size()); });
+    });
+    if (!bytes.empty()) tensor_.strided->gather(span_.data() - lowest, offset, bytes);
+  }
+  const std::string& name() const override { return tensor_.shape.name; }
+
+ private:
+  GivenTensor tensor_;
+  DeviceStreams streams_;
+  mutable std::once_flag is_home_;
+  mutable std::vector<std::uint8_t> span_;
+};
+
 class DeviceTensorTarget final : public TensorTarget {
  public:
   DeviceTensorTarget(const GivenTensor& tensor, Device& device) : tensor_(tensor), streams_(device) {
@@ -43,8 +72,15 @@ class DeviceTensorTarget final : public TensorTarget {
 
   void write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) const override {
     if (bytes.empty()) return;
-    streams_.with_one(
-        [&](DeviceStream& stream) { stream.upload(tensor_.elements + offset, bytes.data(), bytes.size()); });
+    streams_.with_one([&](DeviceStream& stream) {
+      if (!tensor_.strided) return stream.upload(tensor_.elements + offset, bytes.data(), bytes.size());
+      // One by one: what lies in the gaps is somebody else's.
+      const std::uint8_t* from = bytes.data();
+      tensor_.strided->for_each_dense(offset, bytes.size(), [&](std::int64_t place, std::uint64_t size) {
+        stream.upload(tensor_.elements + place, from, static_cast<std::size_t>(size));
+        from += size;
+      });
+    });
   }
 
  private:
@@ -61,14 +97,11 @@ Device& device_of(const GivenTensor& tensor) {
                 fmt::format("lies on a CUDA device, which cannot be used here: {}", answer.reason),
                 "copy it to the host first");
   }
-  if (tensor.strided) {
-    throw Error(Fault::unsupported, tensor.shape.name, "lies on a CUDA device and has gaps or another order",
-                "make it contiguous first");
-  }
   return *answer.device;
 }
 
 std::shared_ptr<const ByteReader> device_reader_of(const GivenTensor& tensor, Device& device) {
+  if (tensor.strided) return std::make_shared<StridedDeviceReader>(tensor, device);
   return std::make_shared<DeviceTensorReader>(tensor, device);
 }
 

@@ -124,4 +124,13 @@ void Strided::scatter(std::span<const std::uint8_t> from, std::uint64_t offset, 
   });
 }
 
+void Strided::for_each_dense(std::uint64_t offset, std::uint64_t size_bytes,
+                             const std::function<void(std::int64_t, std::uint64_t)>& visit) const {
+  const std::int64_t step = axes_.empty() ? width_bytes() : axes_.back().stride_bytes;
+  for_each_run(offset, size_bytes, [&](std::int64_t place, std::uint64_t elements, std::uint64_t bytes) {
+    if (elements == 0 || step == width_bytes()) return visit(place, bytes);
+    for (std::uint64_t i = 0; i < elements; ++i) visit(place + static_cast<std::int64_t>(i) * step, width_bytes_);
+  });
+}
+
 }  // namespace wdelta

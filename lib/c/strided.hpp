@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,10 @@ class Strided {
   void gather(const std::uint8_t* first, std::uint64_t offset, std::span<std::uint8_t> to) const;
   /// The same into memory.
   void scatter(std::span<const std::uint8_t> from, std::uint64_t offset, std::uint8_t* first) const;
+  /// Calls visit(offset in memory from the first element on, bytes) for stretches without gaps: those of so many bytes
+  /// from `offset` of the row-major order, in that order.
+  void for_each_dense(std::uint64_t offset, std::uint64_t size_bytes,
+                      const std::function<void(std::int64_t, std::uint64_t)>& visit) const;
 
  private:
   struct Axis {

@@ -113,6 +113,35 @@ TEST_CASE("a target on a device is filled where it is") {
   CHECK((bytes == wanted));
 }
 
+TEST_CASE("a tensor on a device with gaps, turned round or backwards, is read and filled as one on the host") {
+  std::mt19937_64 random(6);
+  const std::uint64_t shape[] = {7, 5};
+  const std::int64_t all_strides[][2] = {{16, 1}, {1, 7}, {-5, 1}, {2, 33}};
+  for (const auto& strides : all_strides) {
+    const Strided strided(shape, strides, 2, "t");
+    Bytes memory = random_bytes(random, 2048);
+    GivenTensor tensor = tensor_of("t", memory);
+    tensor.elements = memory.data() + 1024;
+    tensor.size_bytes = 70;
+    tensor.strided = strided;
+    Bytes wanted(70);
+    strided.gather(tensor.elements, 0, wanted);
+    const auto reader = device_reader_of(tensor, host_device());
+    CHECK((read_all(*reader) == wanted));
+    Bytes part(9);
+    reader->read_at(31, part);
+    CHECK(std::equal(part.begin(), part.end(), wanted.begin() + 31));
+
+    const Bytes filling = random_bytes(random, 70);
+    Bytes filled = memory;
+    strided.scatter(filling, 0, filled.data() + 1024);
+    const auto target = device_target_of(tensor, host_device());
+    target->write_at(0, std::span(filling).first(33));
+    target->write_at(33, std::span(filling).subspan(33));
+    CHECK((memory == filled));
+  }
+}
+
 TEST_CASE("a push from a device compares there, and what comes to the host is what changed") {
   constexpr std::uint64_t k_segment_bytes = std::uint64_t{4} << 20;
   std::mt19937_64 random(6);
