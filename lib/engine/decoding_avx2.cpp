@@ -10,6 +10,27 @@ namespace {
 
 constexpr std::uint32_t k_lanes = 8;
 
+/// Takes one symbol from a coder, and one word where it needs it. Which do is not to be foretold: no branch depends on
+/// it, and the word is loaded in any case. Words are counted with the carry of the comparison: one step behind the
+/// other for each symbol, where a chosen pointer takes two.
+std::uint8_t decode_one(const DecodeTable& table, std::uint32_t& state, const std::uint8_t* words,
+                        std::uint64_t& words_taken) {
+  const std::uint32_t slot = state & 1023;
+  const std::uint8_t symbol = table.symbols[slot];
+  std::uint32_t next = table.of[symbol].frequency * (state >> 10) + slot - table.of[symbol].begin;
+  std::uint16_t word;
+  __builtin_memcpy(&word, words + 2 * words_taken, sizeof(word));
+  const std::uint32_t refilled = next << 16 | word;
+  asm("cmp $0x8000, %[next]\n\t"
+      "cmovb %[refilled], %[next]\n\t"
+      "adc $0, %[words_taken]"
+      : [next] "+&r"(next), [words_taken] "+&r"(words_taken)
+      : [refilled] "r"(refilled)
+      : "cc");
+  state = next;
+  return symbol;
+}
+
 /// The states of eight coders, in registers: an array would be in memory.
 struct States {
   explicit States(const std::uint32_t* from)
@@ -21,69 +42,57 @@ struct States {
   std::uint32_t s0, s1, s2, s3, s4, s5, s6, s7;
 };
 
-// One coder takes one symbol, and one word where it needs it. Which do is not to be foretold: no branch depends on it,
-// and the word is loaded in any case. Words are counted with the carry of the comparison: one step behind the other for
-// each symbol, where a chosen pointer takes two. By hand, for every register is needed: compilers keep half of the
-// states in memory, which takes half as long again. `of_table` is added to the address of the table.
-#define WDELTA_DECODE(lane)                                     \
-  "mov %[state" #lane                                           \
-  "], %k[slot]\n\t"                                             \
-  "and $1023, %k[slot]\n\t"                                     \
-  "movzbl %c[of_table](%[table],%[slot]), %k[symbol]\n\t"       \
-  "shr $10, %[state" #lane                                      \
-  "]\n\t"                                                       \
-  "imul %c[of_table]+1024(%[table],%[symbol],8), %[state" #lane \
-  "]\n\t"                                                       \
-  "sub %c[of_table]+1028(%[table],%[symbol],8), %k[slot]\n\t"   \
-  "add %k[slot], %[state" #lane                                 \
-  "]\n\t"                                                       \
-  "movzwl (%[words],%[words_taken],2), %k[slot]\n\t"            \
-  "mov %b[symbol], " #lane                                      \
-  "(%[symbols])\n\t"                                            \
-  "mov %[state" #lane                                           \
-  "], %k[symbol]\n\t"                                           \
-  "shl $16, %k[symbol]\n\t"                                     \
-  "or %k[slot], %k[symbol]\n\t"                                 \
-  "cmp $0x8000, %[state" #lane                                  \
-  "]\n\t"                                                       \
-  "cmovb %k[symbol], %[state" #lane                             \
-  "]\n\t"                                                       \
-  "adc $0, %[words_taken]\n\t"
-#define WDELTA_STATES                                                                                             \
-  [state0] "+&r"(states.s0), [state1] "+&r"(states.s1), [state2] "+&r"(states.s2), [state3] "+&r"(states.s3),     \
-      [state4] "+&r"(states.s4), [state5] "+&r"(states.s5), [state6] "+&r"(states.s6), [state7] "+&r"(states.s7), \
-      [words_taken] "+&r"(words_taken), [slot] "=&r"(slot), [symbol] "=&r"(symbol)
-
-/// Eight coders take a symbol of one class each.
+/// Eight coders take a symbol each. By hand, for every register is needed: compilers keep half of the states in memory,
+/// which takes half as long again.
 [[gnu::always_inline]] inline void decode_eight(const DecodeTable& table, States& states, const std::uint8_t* words,
                                                 std::uint64_t& words_taken, std::uint8_t* symbols) {
+#define WDELTA_DECODE(lane)                          \
+  "mov %[state" #lane                                \
+  "], %k[slot]\n\t"                                  \
+  "and $1023, %k[slot]\n\t"                          \
+  "movzbl (%[table],%[slot]), %k[symbol]\n\t"        \
+  "shr $10, %[state" #lane                           \
+  "]\n\t"                                            \
+  "imul 1024(%[table],%[symbol],8), %[state" #lane   \
+  "]\n\t"                                            \
+  "sub 1028(%[table],%[symbol],8), %k[slot]\n\t"     \
+  "add %k[slot], %[state" #lane                      \
+  "]\n\t"                                            \
+  "movzwl (%[words],%[words_taken],2), %k[slot]\n\t" \
+  "mov %b[symbol], " #lane                           \
+  "(%[symbols])\n\t"                                 \
+  "mov %[state" #lane                                \
+  "], %k[symbol]\n\t"                                \
+  "shl $16, %k[symbol]\n\t"                          \
+  "or %k[slot], %k[symbol]\n\t"                      \
+  "cmp $0x8000, %[state" #lane                       \
+  "]\n\t"                                            \
+  "cmovb %k[symbol], %[state" #lane                  \
+  "]\n\t"                                            \
+  "adc $0, %[words_taken]\n\t"
   std::uint64_t slot;
   std::uint64_t symbol;
   asm(WDELTA_DECODE(0) WDELTA_DECODE(1) WDELTA_DECODE(2) WDELTA_DECODE(3)  //
       WDELTA_DECODE(4) WDELTA_DECODE(5) WDELTA_DECODE(6) WDELTA_DECODE(7)
-      : WDELTA_STATES
-      : [table] "r"(&table), [of_table] "i"(0), [words] "r"(words), [symbols] "r"(symbols)
+      : [state0] "+&r"(states.s0), [state1] "+&r"(states.s1), [state2] "+&r"(states.s2), [state3] "+&r"(states.s3),
+        [state4] "+&r"(states.s4), [state5] "+&r"(states.s5), [state6] "+&r"(states.s6), [state7] "+&r"(states.s7),
+        [words_taken] "+&r"(words_taken), [slot] "=&r"(slot), [symbol] "=&r"(symbol)
+      : [table] "r"(&table), [words] "r"(words), [symbols] "r"(symbols)
       : "cc", "memory");
+#undef WDELTA_DECODE
 }
 
-/// The same where they are of different classes: the table of each, `of_table` bytes behind.
-template <std::size_t of_table>
-[[gnu::always_inline]] inline void decode_eight_mixed(const DecodeTable* const (&tables)[k_lanes], States& states,
-                                                      const std::uint8_t* words, std::uint64_t& words_taken,
-                                                      std::uint8_t* symbols) {
-#define WDELTA_DECODE_WITH(lane) "mov 8*" #lane "+%[tables], %[table]\n\t" WDELTA_DECODE(lane)
-  std::uint64_t slot;
-  std::uint64_t symbol;
-  const DecodeTable* table;
-  asm(WDELTA_DECODE_WITH(0) WDELTA_DECODE_WITH(1) WDELTA_DECODE_WITH(2) WDELTA_DECODE_WITH(3)  //
-      WDELTA_DECODE_WITH(4) WDELTA_DECODE_WITH(5) WDELTA_DECODE_WITH(6) WDELTA_DECODE_WITH(7)
-      : WDELTA_STATES, [table] "=&r"(table)
-      : [tables] "o"(tables), [of_table] "i"(of_table), [words] "r"(words), [symbols] "r"(symbols)
-      : "cc", "memory");
-#undef WDELTA_DECODE_WITH
+/// The same where they are of different classes.
+[[gnu::noinline]] void decode_eight_mixed(const DecodeTable* tables, const std::uint8_t* classes,
+                                          std::uint32_t (&state)[k_lanes], const std::uint8_t* words,
+                                          std::uint64_t& words_taken, std::uint8_t* symbols) {
+  std::uint64_t taken = words_taken;
+#pragma GCC unroll 8
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
+    symbols[lane] = decode_one(tables[2 * classes[lane]], state[lane], words, taken);
+  }
+  words_taken = taken;
 }
-#undef WDELTA_DECODE
-#undef WDELTA_STATES
 
 }  // namespace
 
@@ -106,10 +115,13 @@ const std::uint8_t* decode_symbols_avx2(const DecodeTable* tables, const std::ui
         decode_eight(tables[2 * k + 1], taking_turns, words, words_taken, steps + begin);
       }
       if (!is_room()) break;
-      const DecodeTable* of_lanes[k_lanes];
-      for (std::uint32_t lane = 0; lane < k_lanes; ++lane) of_lanes[lane] = tables + 2 * change_classes[begin + lane];
-      decode_eight_mixed<0>(of_lanes, taking_turns, words, words_taken, gaps + begin);
-      decode_eight_mixed<sizeof(DecodeTable)>(of_lanes, taking_turns, words, words_taken, steps + begin);
+      std::uint32_t mixed[k_lanes];
+      taking_turns.store(mixed);
+      std::uint64_t taken = words_taken;
+      decode_eight_mixed(tables, change_classes + begin, mixed, words, taken, gaps + begin);
+      decode_eight_mixed(tables + 1, change_classes + begin, mixed, words, taken, steps + begin);
+      taking_turns = States(mixed);
+      words_taken = taken;
       begin += k_lanes;
     }
     taking_turns.store(states);
