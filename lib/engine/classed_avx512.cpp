@@ -190,7 +190,8 @@ void map_classes(const void* elements, std::uint32_t count, const ClassRanges* w
   ClassMap& map = *static_cast<ClassMap*>(memory);
   map.range_count = wanted->range_count;
   __builtin_memcpy(map.ranges, wanted->ranges, wanted->range_count * sizeof(ClassRange));
-  __builtin_memcpy(map.bounds, wanted->bounds, wanted->bound_count);
+  // There may be none, and then perhaps no array.
+  if (wanted->bound_count != 0) __builtin_memcpy(map.bounds, wanted->bounds, wanted->bound_count);
   map.bound_count = wanted->bound_count;
   for (std::uint32_t k = 0; k < 16; ++k) {
     map.ranges_with[k] = 0;
