@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 namespace wdelta {
 namespace {
@@ -33,6 +34,19 @@ std::uint64_t bits_set(std::span<const std::uint8_t> bytes) {
 
 std::uint32_t bit_of(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
   return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
+}
+
+// At least 56 bits from `column` on; zeros behind the last.
+std::uint64_t columns_from(const std::vector<std::uint8_t>& columns, std::uint64_t column) {
+  if (columns.empty()) return 0;
+  const std::size_t first = column / 8;
+  std::uint64_t word = 0;
+  if (first + sizeof(word) <= columns.size()) {
+    std::memcpy(&word, columns.data() + first, sizeof(word));
+  } else {
+    for (std::size_t k = 0; first + k < columns.size(); ++k) word |= std::uint64_t{columns[first + k]} << (8 * k);
+  }
+  return word >> (column % 8);
 }
 
 }  // namespace
@@ -218,21 +232,20 @@ void expand_sign_mask(const SignMask& mask, const MatrixPlace& place, std::uint6
   std::uint64_t at = place.first_element + first;
   std::uint64_t row = at / place.row_elements;
   std::uint64_t column = at % place.row_elements;
-  for (std::uint32_t i = 0; i < count;) {
-    // As many at once as stay in one row, one word of flips and what eight bytes of columns hold.
+  for (std::uint64_t i = 0; i < count;) {
     const std::uint64_t row_flip = std::uint64_t{0} - bit_of(mask.rows, row - first_row);
-    const std::uint64_t in_row = std::min<std::uint64_t>(place.row_elements - column, count - i);
-    const std::uint64_t taken = std::min<std::uint64_t>({in_row, 64 - i % 64, 56});
-    std::uint64_t word = 0;
-    if (!mask.columns.empty()) {
-      for (std::size_t k = 0; k < 8 && column / 8 + k < mask.columns.size(); ++k) {
-        word |= std::uint64_t{mask.columns[column / 8 + k]} << (8 * k);
+    const std::uint64_t in_row = std::min(place.row_elements - column, count - i);
+    std::uint64_t taken = in_row / 64 * 64;
+    if (i % 64 == 0 && column % 8 == 0 && taken != 0) {
+      for (std::uint64_t k = 0; k < taken; k += 64) {
+        flips[(i + k) / 64] = columns_from(mask.columns, column + k) ^ row_flip;
       }
-      word >>= column % 8;
+    } else {
+      taken = std::min<std::uint64_t>({in_row, 64 - i % 64, 56});
+      const std::uint64_t word = columns_from(mask.columns, column) ^ row_flip;
+      flips[i / 64] |= (word & ((std::uint64_t{1} << taken) - 1)) << (i % 64);
     }
-    word = (word ^ row_flip) & ((std::uint64_t{1} << taken) - 1);
-    flips[i / 64] |= word << (i % 64);
-    i += static_cast<std::uint32_t>(taken);
+    i += taken;
     column += taken;
     if (column == place.row_elements) {
       column = 0;
