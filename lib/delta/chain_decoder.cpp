@@ -4,56 +4,99 @@
 #include "base/error.hpp"
 #include "delta/tensor_blocks.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <string_view>
 
 namespace wdelta {
+namespace {
 
-void ChainDecoder::read(const Steps& steps, const BlockRange& blocks) {
+// As many as a delta's tables are worth bringing into the cache for.
+constexpr std::uint64_t k_blocks_at_a_time = 8;
+// Of changes, so that they are still in the second-level cache when blocks are taken through; more where blocks are
+// dense, but not of more than one step then.
+constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
+
+[[noreturn]] void refuse(const Error& error, const TensorPlan::Step& step, std::string_view tensor,
+                         std::uint64_t block) {
+  throw Error(error.fault(), step.delta->name(), fmt::format("tensor {:?}, block {}: {}", tensor, block, error.what()));
+}
+
+}  // namespace
+
+// Blocks next to each other, in memory.
+struct ChainDecoder::Blocks {
+  const Tensor* tensor;
+  std::uint64_t first;  // number in the tensor
+  std::span<std::uint8_t> bytes;
+
+  std::size_t count() const { return (bytes.size() + block_bytes(*tensor) - 1) / block_bytes(*tensor); }
+  std::span<std::uint8_t> of(std::size_t i) const {
+    const auto begin = static_cast<std::size_t>(i * block_bytes(*tensor));
+    return bytes.subspan(begin, std::min<std::size_t>(block_bytes(*tensor), bytes.size() - begin));
+  }
+};
+
+void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block,
+                         std::span<std::uint8_t> blocks) {
   if (at_.size() < steps.size()) at_.resize(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const DeltaEntry& entry = *steps[i].entry;
-    at_[i].coded_begin = entry.block(blocks.first).begin;
-    const auto coded = at_[i].coded.of_size(entry.block(blocks.end - 1).end - at_[i].coded_begin);
-    if (!coded.empty()) steps[i].delta->read_at(at_[i].coded_begin, coded);
+  while (!blocks.empty()) {
+    const auto size_bytes = std::min<std::size_t>(blocks.size(), k_blocks_at_a_time * block_bytes(tensor));
+    const Blocks together{&tensor, first_block, blocks.first(size_bytes)};
+    for (std::size_t step = 0; step < steps.size();) {
+      chain_.begin(element_type(tensor));
+      step = add_steps(steps, step, together);
+      apply_steps(steps, together);
+    }
+    first_block += together.count();
+    blocks = blocks.subspan(size_bytes);
   }
 }
 
-// Nothing where the step leaves the block as it is.
-std::optional<ChainDecoder::CodedBlock> ChainDecoder::coded_block(const Steps& steps, std::size_t index,
-                                                                  const Tensor& tensor, std::uint64_t block) {
-  const TensorPlan::Step& step = steps[index];
-  AtStep& at = at_[index];
-  const DeltaEntry::Block& place = step.entry->block(block);
-  if (place.begin == place.end) return std::nullopt;
-  const std::size_t group_index = step.entry->group_of(block);
-  return CodedBlock{index, at.coded.of_size(place.end - at.coded_begin).subspan(place.begin - at.coded_begin),
-                    at.kept.of(step, tensor, group_index), block - step.entry->groups()[group_index].first_block};
+// Steps from that one on, as many as are kept at once. Returns the first that is left.
+std::size_t ChainDecoder::add_steps(const Steps& steps, std::size_t first_step, const Blocks& blocks) {
+  std::size_t index = first_step;
+  while (index < steps.size() && index < first_step + k_most_chained && chain_.kept_bytes() < k_kept_bytes)
+    add_step(steps, index++, blocks);
+  return index;
 }
 
-void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t block,
-                         std::span<std::uint8_t> elements) {
-  std::size_t index = 0;
-  try {
-    of_block_.clear();
-    chain_.clear();
-    for (index = 0; index < steps.size(); ++index) {
-      const auto coded = coded_block(steps, index, tensor, block);
-      if (!coded) continue;
-      of_block_.push_back(*coded);
-      if (coded->is_in_classes()) chain_.push_back(coded->group);
-    }
-    decoder_.begin_chain(chain_);
-    for (const CodedBlock& coded : of_block_) {
-      index = coded.step;
-      if (!coded.is_in_classes() && mode_of(coded.bytes) == BlockMode::afresh &&
-          !steps[index].entry->has_afresh_blocks()) {
+void ChainDecoder::add_step(const Steps& steps, std::size_t index, const Blocks& blocks) {
+  const TensorPlan::Step& step = steps[index];
+  const DeltaEntry& entry = *step.entry;
+  AtStep& at = at_[index];
+  const std::uint64_t coded_begin = entry.block(blocks.first).begin;
+  const auto coded = at.coded.of_size(entry.block(blocks.first + blocks.count() - 1).end - coded_begin);
+  if (coded.empty()) return;
+  step.delta->read_at(coded_begin, coded);
+  at.kept.drop_before(entry.group_of(blocks.first));
+  for (std::size_t i = 0; i < blocks.count(); ++i) {
+    const std::uint64_t block = blocks.first + i;
+    const DeltaEntry::Block& place = entry.block(block);
+    if (place.begin == place.end) continue;
+    try {
+      const std::size_t group_index = entry.group_of(block);
+      const BlockChain::Coded of_block = {coded.subspan(place.begin - coded_begin, place.end - place.begin),
+                                          at.kept.of(step, *blocks.tensor, group_index),
+                                          block - entry.groups()[group_index].first_block};
+      if (!of_block.is_in_classes() && mode_of(of_block.bytes) == BlockMode::afresh && !entry.has_afresh_blocks()) {
         throw Error(Fault::corrupt, "", "it is coded afresh, which its entry's encoding does not have");
       }
-      decoder_.apply(coded.bytes, element_type(tensor), elements, coded.group, coded.in_group);
+      const std::size_t width = element_type(*blocks.tensor).width_bytes;
+      chain_.add({i, index}, of_block, static_cast<std::uint32_t>(blocks.of(i).size() / width));
+    } catch (const Error& error) {
+      refuse(error, step, blocks.tensor->name, block);
     }
-  } catch (const Error& error) {
-    throw Error(error.fault(), steps[index].delta->name(),
-                fmt::format("tensor {:?}, block {}: {}", tensor.name, block, error.what()));
+  }
+}
+
+void ChainDecoder::apply_steps(const Steps& steps, const Blocks& blocks) {
+  for (std::size_t i = 0; i < blocks.count(); ++i) {
+    try {
+      chain_.apply(i, blocks.of(i));
+    } catch (const Error& error) {
+      refuse(error, steps[chain_.at()], blocks.tensor->name, blocks.first + i);
+    }
   }
 }
 

@@ -154,6 +154,7 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
       if (const std::size_t its_group = entry.group_of(block); its_group != group_index) {
         patches_.end(stream);
         group_index = its_group;
+        tables_[step_index].drop_before(group_index);
         patches_.begin(*tables_[step_index].of(step, tensor, group_index));
       }
       std::uint8_t* const elements = blocks + i * block_bytes(tensor);

@@ -5,20 +5,26 @@
 #include "engine/group.hpp"
 
 #include <cstddef>
-#include <optional>
+#include <memory>
+#include <vector>
 
 namespace wdelta {
 
-/// The tables of the group of a step that was asked for last: the blocks of a group come one after the other.
+/// The tables of a few groups of a step: the blocks of a group come one after the other, and so do groups.
 class KeptTables {
  public:
-  /// Null where the group has none. They stay until another group is asked for.
+  /// Null where the group has none. They stay until drop_before(), or until another entry is asked for.
   const GroupTables* of(const TensorPlan::Step& step, const Tensor& tensor, std::size_t group_index);
+  /// Nobody asks for the groups before any more.
+  void drop_before(std::size_t group_index);
 
  private:
+  struct Kept {
+    std::size_t group_index;
+    std::unique_ptr<const GroupTables> tables;
+  };
   const DeltaEntry* entry_ = nullptr;
-  std::size_t group_index_ = 0;
-  std::optional<GroupTables> tables_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace wdelta

@@ -234,7 +234,8 @@ void RebuiltFile::read_to_device(std::uint64_t offset, void* to, std::size_t siz
 void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::uint64_t offset,
                                std::span<std::uint8_t> bytes) const {
   const Tensor& tensor = header_.tensors()[tensor_index];
-  if (plans_[tensor_index].steps.empty()) return;
+  const std::vector<TensorPlan::Step>& steps = plans_[tensor_index].steps;
+  if (steps.empty()) return;
   const std::uint64_t block = block_bytes(tensor);
   while (!bytes.empty()) {
     const std::uint64_t index = offset / block;
@@ -243,7 +244,7 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
     const std::uint64_t whole_end =  // of the whole blocks that are asked for from here on
         offset + bytes.size() == tensor.size_bytes() ? tensor.size_bytes() : (offset + bytes.size()) / block * block;
     if (offset == begin && whole_end > begin) {
-      apply_steps(worker, tensor_index, index, bytes.first(whole_end - begin));
+      worker.decoder.apply(steps, tensor, index, bytes.first(whole_end - begin));
       bytes = bytes.subspan(whole_end - begin);
       offset = whole_end;
       continue;
@@ -252,28 +253,10 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
     const std::uint64_t part_end = std::min(end, offset + bytes.size());
     const auto whole = worker.edge.of_size(end - begin);
     read_origin(tensor_index, begin, whole);
-    apply_steps(worker, tensor_index, index, whole);
+    worker.decoder.apply(steps, tensor, index, whole);
     std::ranges::copy(whole.subspan(offset - begin, part_end - offset), bytes.begin());
     bytes = bytes.subspan(part_end - offset);
     offset = part_end;
-  }
-}
-
-// `blocks` are whole blocks of the tensor from `first_block` on. What each step says of a few of them is read at once;
-// then each goes through the whole chain while it is in cache.
-void RebuiltFile::apply_steps(Worker& worker, std::size_t tensor_index, std::uint64_t first_block,
-                              std::span<std::uint8_t> blocks) const {
-  constexpr std::uint64_t k_blocks_at_a_time = 8;
-  const Tensor& tensor = header_.tensors()[tensor_index];
-  const std::uint64_t block = block_bytes(tensor);
-  const std::uint64_t count = (blocks.size() + block - 1) / block;
-  for (std::uint64_t first = 0; first < count; first += k_blocks_at_a_time) {
-    const std::uint64_t last = std::min(first + k_blocks_at_a_time, count);
-    worker.decoder.read(plans_[tensor_index].steps, {first_block + first, first_block + last});
-    for (std::uint64_t i = first; i < last; ++i) {
-      worker.decoder.apply(plans_[tensor_index].steps, tensor, first_block + i,
-                           blocks.subspan(i * block, std::min<std::uint64_t>(block, blocks.size() - i * block)));
-    }
   }
 }
 

@@ -69,7 +69,6 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   void for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> bytes, Visit visit) const;
   void read_origin(std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   void patch_tensor(Worker& worker, std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
-  void apply_steps(Worker& worker, std::size_t tensor, std::uint64_t first_block, std::span<std::uint8_t> blocks) const;
 
   /// Workers are lent to reading threads and come back.
   class Pool;

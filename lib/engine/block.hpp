@@ -80,17 +80,12 @@ class BlockDecoder {
   void apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
              const GroupTables* group = nullptr, std::uint64_t block = 0);
 
-  /// Says that the next calls of apply() are of one block, a delta each: what they all ask of its elements is found out
-  /// once. `groups`: of those that have it as a classed block, in that order; they must stay where they are until then.
-  void begin_chain(std::span<const GroupTables* const> groups);
-
  private:
   struct Scratch;
   const Engine* engine_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ClassedDecoder> classed_;  // made when first needed
   std::unique_ptr<AfreshDecoder> afresh_;    // the same
-  std::vector<const ClassBounds*> chain_bounds_;
 };
 
 }  // namespace wdelta

@@ -105,13 +105,6 @@ BlockDecoder::BlockDecoder(const Engine& engine) : engine_(&engine), scratch_(st
 BlockDecoder::~BlockDecoder() = default;
 BlockDecoder::BlockDecoder(BlockDecoder&&) noexcept = default;
 
-void BlockDecoder::begin_chain(std::span<const GroupTables* const> groups) {
-  if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
-  chain_bounds_.clear();
-  for (const GroupTables* group : groups) chain_bounds_.push_back(&group->parameters().bounds);
-  classed_->chain().begin(chain_bounds_);
-}
-
 void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
                          const GroupTables* group, std::uint64_t block) {
   const bool is_in_classes = group != nullptr && is_classed(group->parameters().blocks.at(block));
@@ -123,7 +116,6 @@ void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, 
     if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
     return classed_->apply(*engine_, *group, block, coded, elements);
   }
-  if (classed_) classed_->chain().forget_elements();
   const std::uint8_t first = coded.front();
   if ((first & k_reserved_bits) != 0) refuse("it sets bits that are kept for later versions");
   const Packing packing = (first & k_stored) != 0 ? Packing::stored : Packing::frame;

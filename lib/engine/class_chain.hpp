@@ -3,52 +3,47 @@
 // where each delta alone would ask again which class every element is in.
 #pragma once
 
+#include "engine/class_map.hpp"
 #include "engine/engine.hpp"
-#include "engine/group_tables.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 namespace wdelta {
 
 /// Owns its memory; one per thread.
 class ClassChain {
  public:
-  /// Bounds of the deltas that will go over the next block, in that order; they must stay where they are until then.
-  void begin(std::span<const ClassBounds* const> bounds);
-  /// The block's elements were changed by something else.
-  void forget_elements() { is_mapped_ = false; }
+  ClassChain();
 
-  /// ClassedKernels::apply() of the next delta, or of one by itself where none was announced.
-  bool apply(const ClassedKernels& kernels, const ClassedChanges& changes, void* elements, std::uint32_t count);
+  /// ClassedKernels::apply() of all of these, one after the other. Returns how many come before the first for which
+  /// that is false; all, where there is none.
+  std::size_t apply(const ClassedKernels& kernels, std::span<const ClassedChanges> deltas, void* elements,
+                    std::uint32_t count);
 
  private:
-  void fit_next();
-  bool add_ranges(const ClassBounds& bounds);
-  void map(const ChainKernels& chain, const void* elements, std::uint32_t count);
+  std::size_t fit(std::span<const ClassedChanges> deltas);
+  bool add_ranges(const ClassedChanges& delta);
+  void chain(const ClassedChanges& delta, ChainedChanges& chained) const;
+  /// Classes of all together: the one that begins with bound `k` of the delta, counted from 1, or the last one's end.
+  std::uint8_t first_class(const ClassedChanges& delta, std::uint32_t k) const;
 
-  struct FreeMap {
-    void operator()(std::byte* map) const;
+  struct FreeScratch {
+    void operator()(std::byte* scratch) const;
   };
 
-  std::vector<const ClassBounds*> deltas_;
-  std::size_t next_ = 0;
-  // As many as an engine can keep apart, and what their classes are ranges of.
-  std::size_t first_fitting_ = 0;
-  std::size_t end_fitting_ = 0;
-  ClassBounds bounds_;
-  std::array<std::uint8_t, 257> first_class_{};  // by the bound that a class begins with; 256: behind the last
-  std::array<ClassRange, k_most_class_ranges> ranges_;
+  ClassBounds bounds_;                              // of those that fit together
+  std::array<std::uint8_t, 257> class_of_bound_{};  // which class begins there; 256: behind the last
+  std::array<ClassRange, k_most_class_ranges> ranges_{};
   std::uint32_t range_count_ = 0;
   std::array<std::array<std::uint8_t, k_most_classes + 1>, k_most_classes> range_of_{};  // by first and end; 1 more
+  std::unique_ptr<ChainedChanges[]> chained_;
 
-  bool is_mapped_ = false;
-  std::unique_ptr<std::byte[], FreeMap> map_;
-  std::size_t map_bytes_ = 0;
+  std::unique_ptr<std::byte[], FreeScratch> scratch_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 }  // namespace wdelta

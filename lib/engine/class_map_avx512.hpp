@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elements of a block are in which range of classes, kept while a chain of deltas goes over it, with AVX-512; for
-// the kernel file alone.
+// Which elements of a stretch are in which range of classes, kept while a chain of deltas goes over it, with AVX-512;
+// for the kernel file alone.
 #pragma once
 
 #include "engine/kernels.hpp"
@@ -14,40 +14,69 @@ namespace {
 
 constexpr std::uint32_t k_moves_at_a_time = 2048;
 
-/// What map_classes() keeps. Ranges beyond those asked for are never touched.
-struct ClassMap {
-  struct OfStretch {
+class ClassMap {
+ public:
+  explicit ClassMap(const ClassRanges& wanted, void* scratch)
+      : class_table_(wanted.bounds, wanted.bound_count), wanted_(&wanted), places_(static_cast<Places*>(scratch)) {
+    for (std::uint32_t k = 0; k < 16; ++k) {
+      ranges_with_[k] = 0;
+      for (std::uint32_t range = 0; range < wanted.range_count; ++range) {
+        const bool is_in = wanted.ranges[range].first <= k && k < wanted.ranges[range].end;
+        ranges_with_[k] |= (is_in ? 1U : 0U) << range;
+      }
+    }
+  }
+
+  template <class T, Order order>
+  void look_at(const char* elements, std::uint32_t count) {
+    StretchMarks marks;
+    mark_stretch<T, order>(elements, count, class_table_, marks);
+    for (std::uint32_t range = 0; range < wanted_->range_count; ++range) {
+      const ClassRange classes = wanted_->ranges[range];
+      std::uint64_t* const members = places_->members + range * k_words;
+      places_->tables[range].count([&](std::uint32_t word) {
+        __m512i all = _mm512_setzero_si512();
+        for (std::uint32_t k = classes.first; k < classes.end; ++k) {
+          const __m512i ends = _mm512_load_si512(marks.ends + (k & 3) * k_words + k_lanes * word);
+          const __m512i begins = _mm512_load_si512(marks.begins + (k >> 2) * k_words + k_lanes * word);
+          all = _mm512_ternarylogic_epi64(all, ends, begins, 0xf8);  // all | (ends & begins)
+        }
+        _mm512_store_si512(members + k_lanes * word, all);
+        return all;
+      });
+    }
+  }
+
+  /// By context.
+  const std::uint8_t* class_of() const { return class_table_.class_of; }
+  /// Of each range, k_words.
+  const std::uint64_t* members() const { return places_->members; }
+  const WordTable& table(std::uint32_t range) const { return places_->tables[range]; }
+
+  /// An element, counted from the beginning of the stretch, has come from one class into another.
+  void cross(std::uint32_t element, std::uint32_t from, std::uint32_t to) {
+    const std::uint32_t word = element / k_word;
+    const std::uint64_t bit = 1ULL << (element % k_word);
+    const std::uint32_t into = ranges_with_[to];
+    for (std::uint32_t ranges = into ^ ranges_with_[from]; ranges != 0; ranges = _blsr_u32(ranges)) {
+      const std::uint32_t range = _tzcnt_u32(ranges);
+      places_->members[range * k_words + StretchMarks::place_of(word)] ^= bit;
+      places_->tables[range].add(word, (into >> range & 1) != 0 ? 1 : -1);
+    }
+  }
+
+  /// Ranges beyond those asked for are never touched.
+  struct Places {
     alignas(64) std::uint64_t members[k_most_class_ranges * k_words];
     WordTable tables[k_most_class_ranges];
   };
-  std::uint32_t range_count;
-  ClassRange ranges[k_most_class_ranges];
-  std::uint32_t ranges_with[16];  ///< by class, a bit for each that it is in
-  std::uint8_t bounds[16];
-  std::uint32_t bound_count;
-  OfStretch stretches[65536 / k_stretch];
-};
 
-template <class T, Order order>
-void map_stretch(const char* elements, std::uint32_t count, const ClassTable& table, const ClassMap& map,
-                 ClassMap::OfStretch& stretch) {
-  StretchMarks marks;
-  mark_stretch<T, order>(elements, count, table, marks);
-  for (std::uint32_t range = 0; range < map.range_count; ++range) {
-    const ClassRange classes = map.ranges[range];
-    std::uint64_t* const members = stretch.members + range * k_words;
-    stretch.tables[range].count([&](std::uint32_t word) {
-      __m512i all = _mm512_setzero_si512();
-      for (std::uint32_t k = classes.first; k < classes.end; ++k) {
-        const __m512i ends = _mm512_load_si512(marks.ends + (k & 3) * k_words + k_lanes * word);
-        const __m512i begins = _mm512_load_si512(marks.begins + (k >> 2) * k_words + k_lanes * word);
-        all = _mm512_ternarylogic_epi64(all, ends, begins, 0xf8);  // all | (ends & begins)
-      }
-      _mm512_store_si512(members + k_lanes * word, all);
-      return all;
-    });
-  }
-}
+ private:
+  ClassTable class_table_;
+  const ClassRanges* wanted_;
+  Places* places_;
+  std::uint32_t ranges_with_[16];  // by class, a bit for each that it is in
+};
 
 /// Which of a few elements have another context than before; their contexts are `bits` of each.
 template <class T>
@@ -96,17 +125,8 @@ class Crossings {
   /// Whether there were more than are kept.
   bool too_many() const { return count_ > k_most; }
   /// Puts them into the map of the stretch that they are all in.
-  void take_over(const ClassMap& map, ClassMap::OfStretch& stretch) const {
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      const std::uint32_t word = all_[i].position % k_stretch / k_word;
-      const std::uint64_t bit = 1ULL << (all_[i].position % k_word);
-      const std::uint32_t into = map.ranges_with[all_[i].to];
-      for (std::uint32_t ranges = into ^ map.ranges_with[all_[i].from]; ranges != 0; ranges = _blsr_u32(ranges)) {
-        const std::uint32_t range = _tzcnt_u32(ranges);
-        stretch.members[range * k_words + StretchMarks::place_of(word)] ^= bit;
-        stretch.tables[range].add(word, (into >> range & 1) != 0 ? 1 : -1);
-      }
-    }
+  void take_over(ClassMap& map) const {
+    for (std::uint32_t i = 0; i < count_; ++i) map.cross(all_[i].position % k_stretch, all_[i].from, all_[i].to);
   }
   void clear() { count_ = 0; }
 

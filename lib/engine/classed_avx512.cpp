@@ -79,8 +79,9 @@ void copy_moves(const T* moves, __mmask32 there, T* copy) {
 /// would wait for its parts to be written.
 template <class T>
 struct Waiting {
-  explicit Waiting(const ClassedChanges& all, const std::uint8_t* place_of_class) {
+  void begin(const ClassedChanges& all, const std::uint8_t* place_of_class) {
     std::uint32_t next = 0;
+    count = 0;
     for (std::uint32_t k = 0; k <= all.bound_count; ++k) {
       if (all.class_changes[k] != 0) {
         place[count] = place_of_class == nullptr ? k : place_of_class[k];
@@ -106,7 +107,7 @@ struct Waiting {
     count = left;
   }
 
-  std::uint32_t count = 0;
+  std::uint32_t count;
   std::uint32_t place[16];  ///< the class, or where its members are
   const std::uint16_t* ranks[16];
   const T* moves[16];
@@ -154,7 +155,8 @@ void find_changes(Waiting<T>& waiting, std::uint32_t i, std::uint32_t first, con
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
   const ClassTable table(changes->bounds, changes->bound_count);
-  Waiting<T> waiting(*changes, nullptr);
+  Waiting<T> waiting;
+  waiting.begin(*changes, nullptr);
   WordTable tables[16];
   const Powers powers;
   Stretch<T, InMarks> stretch;
@@ -185,66 +187,48 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   return waiting.count == 0;
 }
 
+// Stretch by stretch, each through all deltas while it and its map are in the first-level cache.
 template <class T, Order order>
-void map_classes(const void* elements, std::uint32_t count, const ClassRanges* wanted, void* memory) {
-  ClassMap& map = *static_cast<ClassMap*>(memory);
-  map.range_count = wanted->range_count;
-  __builtin_memcpy(map.ranges, wanted->ranges, wanted->range_count * sizeof(ClassRange));
-  // There may be none, and then perhaps no array.
-  if (wanted->bound_count != 0) __builtin_memcpy(map.bounds, wanted->bounds, wanted->bound_count);
-  map.bound_count = wanted->bound_count;
-  for (std::uint32_t k = 0; k < 16; ++k) {
-    map.ranges_with[k] = 0;
-    for (std::uint32_t range = 0; range < map.range_count; ++range) {
-      const bool is_in = map.ranges[range].first <= k && k < map.ranges[range].end;
-      map.ranges_with[k] |= (is_in ? 1U : 0U) << range;
-    }
-  }
-  const ClassTable table(map.bounds, map.bound_count);
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    map_stretch<T, order>(static_cast<const char*>(elements) + first * sizeof(T), length, table, map,
-                          map.stretches[first / k_stretch]);
-  }
-}
-
-template <class T, Order order>
-bool apply_mapped(void* elements, std::uint32_t count, const ClassedChanges* changes,
-                  const std::uint8_t* range_of_class, void* memory) {
-  ClassMap& map = *static_cast<ClassMap*>(memory);
-  const ClassTable table(map.bounds, map.bound_count);
-  Waiting<T> waiting(*changes, range_of_class);
+std::uint32_t apply_chained(void* elements, std::uint32_t count, const ClassRanges* ranges,
+                            const ChainedChanges* deltas, std::uint32_t delta_count, void* scratch) {
+  ClassMap map(*ranges, scratch);
+  Waiting<T> waiting[k_most_chained];
+  for (std::uint32_t i = 0; i < delta_count; ++i) waiting[i].begin(deltas[i].changes, deltas[i].range_of_class);
   const Powers powers;
   Stretch<T, InRanges> stretch;
+  stretch.places.members_of_ranges = map.members();
   Crossings crossings;
   char* const bytes = static_cast<char*>(elements);
-  const auto move = [&] {
-    stretch.template move<order>(bytes, changes->flips);
-    crossings.note<order>(stretch.moved, table.class_of);
-    stretch.moved.count = 0;
-  };
-  for (std::uint32_t first = 0; first < count && waiting.count > 0; first += k_stretch) {
-    ClassMap::OfStretch& of_stretch = map.stretches[first / k_stretch];
-    stretch.places.members_of_ranges = of_stretch.members;
-    for (std::uint32_t i = 0; i < waiting.count; ++i) {
-      find_changes(waiting, i, first, of_stretch.tables[waiting.place[i]], powers, stretch, move);
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    map.look_at<T, order>(bytes + first * sizeof(T), length);
+    for (std::uint32_t i = 0; i < delta_count; ++i) {
+      const auto move = [&] {
+        stretch.template move<order>(bytes, deltas[i].changes.flips);
+        crossings.note<order>(stretch.moved, map.class_of());
+        stretch.moved.count = 0;
+      };
+      for (std::uint32_t k = 0; k < waiting[i].count; ++k) {
+        find_changes(waiting[i], k, first, map.table(waiting[i].place[k]), powers, stretch, move);
+      }
+      waiting[i].close_ranks();
+      move();
+      if (crossings.too_many()) {
+        map.look_at<T, order>(bytes + first * sizeof(T), length);
+      } else {
+        crossings.take_over(map);
+      }
+      crossings.clear();
     }
-    waiting.close_ranks();
-    move();
-    if (crossings.too_many()) {
-      const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-      map_stretch<T, order>(bytes + first * sizeof(T), length, table, map, of_stretch);
-    } else {
-      crossings.take_over(map, of_stretch);
-    }
-    crossings.clear();
   }
-  return waiting.count == 0;
+  std::uint32_t right = 0;
+  while (right < delta_count && waiting[right].count == 0) ++right;
+  return right;
 }
 
 template <class T, Order order>
 constexpr ClassedKernels k_classed = {
-    join_raw_bits<T>, apply_classed<T, order>, {sizeof(ClassMap), map_classes<T, order>, apply_mapped<T, order>}};
+    join_raw_bits<T>, apply_classed<T, order>, {sizeof(ClassMap::Places), apply_chained<T, order>}};
 
 }  // namespace
 

@@ -44,32 +44,41 @@ ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& 
 }
 
 ClassedChanges ClassedDecoder::changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                                       std::span<const std::uint8_t> coded, std::uint32_t element_count) {
-  const ClassCounts& counts = group.parameters().blocks.at(block);
-  const auto change_count = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
-  read_raw_bits(engine.classed(group.shape().type), counts, change_count, element_count);
+                                       std::span<const std::uint8_t> coded, std::uint32_t element_count,
+                                       ChangeRoom& room) {
   const GroupParameters& parameters = group.parameters();
-  const bool is_masked = !parameters.mask.is_empty();
-  if (is_masked) {
-    expand_sign_mask(parameters.mask, group.shape().place, block * k_block_elements, element_count,
-                     {flips_.get(), k_block_elements / 64});
-  }
+  const ClassCounts& counts = parameters.blocks.at(block);
+  const auto change_count = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
+  const ChangeRoom::Part part = room.take(change_count, group.shape().type.width_bytes);
+  read_raw_bits(engine.classed(group.shape().type), counts, change_count, element_count, part);
   return {parameters.bounds.data(),
           static_cast<std::uint32_t>(parameters.bounds.size()),
           counts.data(),
-          ranks_.get(),
-          moves_.get(),
-          is_masked ? flips_.get() : nullptr};
+          part.ranks,
+          part.moves,
+          nullptr};
 }
 
 void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::uint64_t block,
                            std::span<const std::uint8_t> coded, std::span<std::uint8_t> elements) {
   const ElementType type = group.shape().type;
   const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
-  const ClassedChanges found = changes(engine, group, block, coded, element_count);
-  if (!chain_.apply(engine.classed(type), found, elements.data(), element_count))
-    refuse("a change lies outside its class");
+  room_.clear();
+  ClassedChanges found = changes(engine, group, block, coded, element_count, room_);
+  found.flips = flips_.expand(0, group, block, element_count);
+  if (!engine.classed(type).apply(elements.data(), element_count, &found)) refuse_changes();
 }
+
+const std::uint64_t* FlipRoom::expand(std::size_t at, const GroupTables& group, std::uint64_t in_group,
+                                      std::uint32_t element_count) {
+  const SignMask& mask = group.parameters().mask;
+  if (mask.is_empty()) return nullptr;
+  std::uint64_t* const flips = words_.get() + at * k_words;
+  expand_sign_mask(mask, group.shape().place, in_group * k_block_elements, element_count, {flips, k_words});
+  return flips;
+}
+
+void refuse_changes() { refuse("a change lies outside its class"); }
 
 void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
                                     std::span<const std::uint8_t> coded) {
@@ -108,10 +117,10 @@ void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& gro
 
 // Ranks and moves out of buckets and raw bits.
 void ClassedDecoder::read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
-                                   std::uint32_t element_count) {
+                                   std::uint32_t element_count, const ChangeRoom::Part& part) {
   std::uint64_t raw_bits = 0;
   const std::uint32_t ranks = kernels.join_raw_bits(gap_symbols_.get(), step_symbols_.get(), k_most_classes,
-                                                    counts.data(), raw_.get(), ranks_.get(), moves_.get(), &raw_bits);
+                                                    counts.data(), raw_.get(), part.ranks, part.moves, &raw_bits);
   const std::uint64_t needed = (raw_bits + 7) / 8;
   // What fits into the states has no bytes of its own, and leaves zeros there.
   const std::size_t in_states = state_payload_bytes(lanes_for(changes));

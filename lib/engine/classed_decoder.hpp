@@ -2,7 +2,7 @@
 // Decodes classed blocks (wdelta-delta.5, "Classed blocks"); the encoder is GroupEncoder.
 #pragma once
 
-#include "engine/class_chain.hpp"
+#include "engine/change_room.hpp"
 #include "engine/engine.hpp"
 #include "engine/group.hpp"
 
@@ -19,6 +19,23 @@ struct ClassedSymbols {
   std::span<const std::uint8_t> steps;  ///< twice the bucket, and the sign
 };
 
+/// Memory for the flips (ClassedChanges) of blocks.
+class FlipRoom {
+ public:
+  explicit FlipRoom(std::size_t blocks) : words_(std::make_unique_for_overwrite<std::uint64_t[]>(blocks * k_words)) {}
+
+  /// Those of block `in_group` of the group, in the place with number `at`; null where the group turns no signs round.
+  const std::uint64_t* expand(std::size_t at, const GroupTables& group, std::uint64_t in_group,
+                              std::uint32_t element_count);
+
+ private:
+  static constexpr std::size_t k_words = k_block_elements / 64;
+  std::unique_ptr<std::uint64_t[]> words_;
+};
+
+/// Says that ClassedKernels::apply() was false.
+[[noreturn]] void refuse_changes();
+
 /// Owns scratch memory; one per thread.
 class ClassedDecoder {
  public:
@@ -28,22 +45,19 @@ class ClassedDecoder {
   ClassedSymbols symbols(const Engine& engine, const GroupTables& group, std::uint64_t block,
                          std::span<const std::uint8_t> coded);
 
-  /// Ranks and moves, which need no base either; they are kept until the next call.
+  /// Ranks and moves, which need no base either; they lie in `room`. The rest belongs to the group, and flips are null.
   ClassedChanges changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                         std::span<const std::uint8_t> coded, std::uint32_t element_count);
+                         std::span<const std::uint8_t> coded, std::uint32_t element_count, ChangeRoom& room);
 
   /// `coded` is the block with number `block` of the group. See BlockDecoder::apply().
   void apply(const Engine& engine, const GroupTables& group, std::uint64_t block, std::span<const std::uint8_t> coded,
              std::span<std::uint8_t> elements);
 
-  /// What the deltas that go over a block have in common.
-  ClassChain& chain() { return chain_; }
-
  private:
   void decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
                       std::span<const std::uint8_t> coded);
   void read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
-                     std::uint32_t element_count);
+                     std::uint32_t element_count, const ChangeRoom::Part& part);
 
   template <class T>
   static std::unique_ptr<T[]> room(std::size_t count) {
@@ -53,14 +67,12 @@ class ClassedDecoder {
   std::unique_ptr<std::uint8_t[]> change_classes_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint16_t[]> ranks_ = room<std::uint16_t>(k_block_elements + 64);
-  std::unique_ptr<std::byte[]> moves_ = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
-  std::unique_ptr<std::uint64_t[]> flips_ = room<std::uint64_t>(k_block_elements / 64);
   // All that any symbols could ask for, and what is looked at behind it; whether they may is told afterwards.
   static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_block_elements / 8 + 16;
   std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);
   std::size_t raw_bytes_ = 0;
-  ClassChain chain_;
+  ChangeRoom room_;
+  FlipRoom flips_{1};
 };
 
 }  // namespace wdelta

@@ -49,7 +49,9 @@ void DevicePatches::clear() {
 
 void DevicePatches::add(const Engine& engine, std::uint64_t block, std::span<const std::uint8_t> coded, void* elements,
                         std::uint32_t element_count, std::size_t number, DeviceStream& stream) {
-  const ClassedChanges changes = decoder_.changes(engine, *group_, block, coded, element_count);
+  room_.clear();
+  const ClassedChanges changes = decoder_.changes(engine, *group_, block, coded, element_count, room_);
+  const std::uint64_t* const flips = expanded_.expand(0, *group_, block, element_count);
   DevicePatch patch{elements, element_count, 0, {}, 0, 0};
   std::uint32_t count = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) count += patch.class_changes[k] = changes.class_changes[k];
@@ -58,9 +60,9 @@ void DevicePatches::add(const Engine& engine, std::uint64_t block, std::span<con
     take_statuses(stream);
   }
   patch.first_change = changes_;
-  if (changes.flips != nullptr) {
+  if (flips != nullptr) {
     patch.first_flip = static_cast<std::uint32_t>((flips_.size_bytes - flips_.launched_bytes) / sizeof(std::uint64_t));
-    flips_.append(changes.flips, (element_count + 63) / 64 * sizeof(std::uint64_t));
+    flips_.append(flips, (element_count + 63) / 64 * sizeof(std::uint64_t));
   }
   ranks_.append(changes.ranks, count * sizeof(std::uint16_t));
   moves_.append(changes.moves, std::size_t{count} * group_->shape().type.width_bytes);

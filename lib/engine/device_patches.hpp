@@ -55,6 +55,8 @@ class DevicePatches {
   void take_statuses(DeviceStream& stream);
 
   ClassedDecoder decoder_;
+  ChangeRoom room_;  // of one block, and its flips
+  FlipRoom expanded_{1};
   Pair patches_;
   Pair ranks_;
   Pair moves_;

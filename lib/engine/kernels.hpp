@@ -61,17 +61,22 @@ struct ClassRanges {
   std::uint32_t range_count;  ///< at most k_most_class_ranges
 };
 
+/// What one of these deltas changes.
+struct ChainedChanges {
+  ClassedChanges changes;
+  std::uint8_t range_of_class[16];
+};
+constexpr std::uint32_t k_most_chained = 16;
+
 /// What an engine does to take the classed blocks of a chain of deltas through one block, where looking at every
 /// element once for all of them is faster than once for each.
 struct ChainKernels {
-  /// What a map takes; 0 where the engine has none. It begins at a multiple of 64.
-  std::size_t map_bytes;
-  /// Looks at the elements and writes down which are in which range.
-  void (*map_classes)(const void* elements, std::uint32_t count, const ClassRanges* ranges, void* map);
-  /// ClassedKernels::apply() of elements whose map this is; range_of_class[k]: which range class k is. The map follows
-  /// what was moved. When it returns false the map is unspecified too.
-  bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes, const std::uint8_t* range_of_class,
-                void* map);
+  /// What apply() needs; 0 where the engine has none. It begins at a multiple of 64.
+  std::size_t scratch_bytes;
+  /// ClassedKernels::apply() of several deltas, at most k_most_chained, one after the other. Returns how many come
+  /// before the first for which that is false; all, where there is none.
+  std::uint32_t (*apply)(void* elements, std::uint32_t count, const ClassRanges* ranges, const ChainedChanges* deltas,
+                         std::uint32_t delta_count, void* scratch);
 };
 
 /// What an engine does to apply classed blocks of one element type. Arrays need no alignment; nothing is read or

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/group.hpp"
+#include "base/error.hpp"
+#include "engine/block_chain.hpp"
 #include "groups.hpp"
 #include "guarded.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <memory>
 #include <set>
@@ -35,29 +37,37 @@ struct Chain {
     last = next;
   }
 
-  /// Takes the base through all of them, block by block.
-  Bytes rebuilt(const Engine& engine) const {
-    BlockDecoder decoder(engine);
-    Guarded memory(base.size());
+  /// Takes the base through all of them, so many blocks at a time.
+  Bytes rebuilt(const Engine& engine, std::size_t blocks_at_a_time) const {
+    BlockChain chain(engine);
     Bytes result;
     std::vector<std::size_t> coded_begin(deltas.size(), 0);
-    each_block_of(base.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
-      const auto elements = memory.copy(std::span(base).subspan(begin, size));
-      std::vector<const GroupTables*> groups;
-      for (const Delta& delta : deltas) {
-        const bool in_classes = delta.tables && is_classed(delta.tables->parameters().blocks[block]);
-        if (in_classes) groups.push_back(delta.tables.get());
-      }
-      decoder.begin_chain(groups);
+    const std::size_t block_bytes = k_block_elements * type.width_bytes;
+    const std::size_t blocks = (base.size() + block_bytes - 1) / block_bytes;
+    const auto elements_of = [&](std::size_t block) {
+      return std::span(base).subspan(block * block_bytes, std::min(block_bytes, base.size() - block * block_bytes));
+    };
+    for (std::size_t first = 0; first < blocks; first += blocks_at_a_time) {
+      const std::size_t end = std::min(first + blocks_at_a_time, blocks);
+      chain.begin(type);
       for (std::size_t i = 0; i < deltas.size(); ++i) {
-        const CodedGroup& coded = deltas[i].coded;
-        const std::size_t coded_bytes = coded.blocks[block].size_bytes;
-        decoder.apply(std::span(coded.bytes).subspan(coded_begin[i], coded_bytes), type, elements,
-                      deltas[i].tables.get(), block);
-        coded_begin[i] += coded_bytes;
+        for (std::size_t block = first; block < end; ++block) {
+          const CodedGroup& coded = deltas[i].coded;
+          const std::size_t coded_bytes = coded.blocks[block].size_bytes;
+          const auto element_count = static_cast<std::uint32_t>(elements_of(block).size() / type.width_bytes);
+          chain.add({block - first, i},
+                    {std::span(coded.bytes).subspan(coded_begin[i], coded_bytes), deltas[i].tables.get(), block},
+                    element_count);
+          coded_begin[i] += coded_bytes;
+        }
       }
-      result.insert(result.end(), elements.begin(), elements.end());
-    });
+      for (std::size_t block = first; block < end; ++block) {
+        Guarded memory(elements_of(block).size());
+        const auto elements = memory.copy(elements_of(block));
+        chain.apply(block - first, elements);
+        result.insert(result.end(), elements.begin(), elements.end());
+      }
+    }
     return result;
   }
 };
@@ -68,7 +78,7 @@ void check(const Chain& chain) {
     CAPTURE(engine.name);
     CAPTURE(int{chain.type.width_bytes});
     CAPTURE(int(chain.type.kind));
-    CHECK(chain.rebuilt(engine) == chain.last);
+    for (const std::size_t blocks_at_a_time : {1, 3}) CHECK(chain.rebuilt(engine, blocks_at_a_time) == chain.last);
   }
 }
 
@@ -157,6 +167,43 @@ TEST_CASE("deltas with more bounds than an engine can keep apart are taken a few
   }
   REQUIRE(bounds.size() >= k_most_classes);
   check(chain);
+}
+
+TEST_CASE("there may be more deltas than an engine takes at once") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Chain chain{k_bf16, {}, near_the_edges_of_exponents(random, 20000, k_bf16), {}, {}};
+  chain.last = chain.base;
+  for (std::uint32_t i = 0; i < 2 * k_most_chained + 1; ++i)
+    chain.add(moved(chain.last, k_bf16, 0.02, random), BlockChoice::classed);
+  check(chain);
+}
+
+TEST_CASE("a delta that does not fit is the one that is named") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const Bytes base = near_the_edges_of_exponents(random, 20000, k_bf16);
+  Chain chain{k_bf16, {}, base, base, {}};
+  for (int i = 0; i < 5; ++i) chain.add(moved(chain.last, k_bf16, 0.02, random), BlockChoice::classed);
+  // Made where every other element was far below all of these, and changed.
+  Bytes other = chain.last;
+  for (std::size_t at = 0; at < 20000; at += 2) put(other.data(), at, 2, 1 + random() % 100);
+  Bytes after = other;
+  for (std::size_t at = 0; at < 20000; at += 2) put(after.data(), at, 2, get(other.data(), at, 2) + 1);
+  chain.last = other;
+  chain.add(after, BlockChoice::classed);
+  std::swap(chain.deltas[2], chain.deltas.back());
+  for (const Engine& engine : engines()) {
+    if (!engine.usable()) continue;
+    CAPTURE(engine.name);
+    BlockChain blocks(engine);
+    blocks.begin(k_bf16);
+    for (std::size_t i = 0; i < chain.deltas.size(); ++i)
+      blocks.add({0, i}, {chain.deltas[i].coded.bytes, chain.deltas[i].tables.get(), 0}, 20000);
+    Bytes elements = base;
+    CHECK_THROWS_WITH_AS(blocks.apply(0, elements), "a change lies outside its class", Error);
+    CHECK(blocks.at() == 2);
+  }
 }
 
 TEST_CASE("a chain of matrices whose signs are masked") {
