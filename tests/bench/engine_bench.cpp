@@ -3,6 +3,7 @@
 // stays with four blocks on each side, 1 MiB in all, which the second-level cache holds: that is how the program meets
 // blocks, having just read or hashed them. Bytes counted are those of `next`.
 #include "engine/block.hpp"
+#include "engine/block_chain.hpp"
 #include "engine/group.hpp"
 
 #include <algorithm>
@@ -25,50 +26,64 @@ constexpr std::size_t k_block_bytes = std::size_t{2} * k_block_elements;
 constexpr std::size_t k_blocks_in_memory = 512;
 constexpr std::size_t k_blocks_in_cache = 4;
 
-/// Weights as a normal distribution has them, and an optimizer step of one size for all: what is large against a
-/// number's distance to its neighbours moves it, what is small does so now and then.
+/// An optimizer step of one size for all: what is large against a number's distance to its neighbours moves it, what
+/// is small does so now and then.
+class OptimizerStep {
+ public:
+  /// One that changes this share of these elements.
+  OptimizerStep(const std::vector<std::uint16_t>& elements, double density) {
+    double low = 0;
+    double high = 1;
+    for (int round = 0; round < 60; ++round) {
+      size_ = (low + high) / 2;
+      double changed = 0;
+      for (const std::uint16_t element : elements) changed += std::min(1.0, size_ / spacing(element));
+      (changed < density * static_cast<double>(elements.size()) ? low : high) = size_;
+    }
+  }
+  void operator()(std::span<std::uint16_t> elements, std::mt19937_64& random) const {
+    std::uniform_real_distribution<double> one(0, 1);
+    for (std::uint16_t& element : elements) {
+      const auto distance = static_cast<unsigned>(size_ / spacing(element) + one(random));
+      element = static_cast<std::uint16_t>(random() % 2 == 0 ? element + distance : element - distance);
+    }
+  }
+
+ private:
+  /// From a number to its neighbour.
+  static double spacing(std::uint16_t element) { return std::ldexp(1.0, ((element >> 7) & 0xff) - 127 - 7); }
+
+  double size_ = 0;
+};
+
+/// Weights as a normal distribution has them.
+std::vector<std::uint16_t> weights_of_block(std::mt19937_64& random) {
+  std::normal_distribution<float> weights(0, 0.02F);
+  std::vector<std::uint16_t> block(k_block_elements);
+  for (std::uint16_t& element : block) {
+    const float weight = weights(random);
+    std::memcpy(&element, reinterpret_cast<const char*>(&weight) + 2, 2);
+  }
+  return block;
+}
+
+/// Weights, and what one step makes of them.
 struct Pair {
   explicit Pair(double density) : base(k_blocks_in_memory * k_block_bytes), next(base.size()) {
     std::mt19937_64 random(1);
-    std::normal_distribution<float> weights(0, 0.02F);
     // One block's worth of weights many times over: drawing all of them would take longer than measuring.
-    std::vector<std::uint16_t> block(k_block_elements);
-    for (std::uint16_t& element : block) {
-      const float weight = weights(random);
-      std::memcpy(&element, reinterpret_cast<const char*>(&weight) + 2, 2);
-    }
-    const double size = step_size(block, density);
-    std::uniform_real_distribution<double> one(0, 1);
+    const std::vector<std::uint16_t> block = weights_of_block(random);
+    const OptimizerStep step(block, density);
     for (std::size_t at = 0; at < base.size(); at += k_block_bytes) {
       std::memcpy(base.data() + at, block.data(), k_block_bytes);
       std::vector<std::uint16_t> moved = block;
-      for (std::uint16_t& element : moved) {
-        const double distance = size / spacing(element);
-        const auto step = static_cast<unsigned>(distance + one(random));
-        element = static_cast<std::uint16_t>(random() % 2 == 0 ? element + step : element - step);
-      }
+      step(moved, random);
       std::memcpy(next.data() + at, moved.data(), k_block_bytes);
     }
   }
 
   Bytes base;
   Bytes next;
-
- private:
-  /// From a number to its neighbour.
-  static double spacing(std::uint16_t element) { return std::ldexp(1.0, ((element >> 7) & 0xff) - 127 - 7); }
-  /// The step that changes this share of the elements.
-  static double step_size(const std::vector<std::uint16_t>& block, double density) {
-    double low = 0;
-    double high = 1;
-    for (int round = 0; round < 60; ++round) {
-      const double size = (low + high) / 2;
-      double changed = 0;
-      for (const std::uint16_t element : block) changed += std::min(1.0, size / spacing(element));
-      (changed < density * k_block_elements ? low : high) = size;
-    }
-    return low;
-  }
 };
 
 /// Made once per density; kept only while benchmarks of that density run, which is how they are ordered.
@@ -132,35 +147,40 @@ void encode(benchmark::State& state, const Engine& engine) {
   state.counters["bits_per_change"] = bits / changes;
 }
 
+/// A delta of some blocks, ready to decode.
+struct Delta {
+  Delta(const Engine& engine, std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
+    const std::size_t count = base.size() / k_block_bytes;
+    GroupEncoder encoder(engine, BlockChoice::classed);
+    encoder.begin(k_bf16, {}, count * k_block_elements);
+    for (std::size_t i = 0; i < count; ++i) {
+      encoder.add(base.subspan(i * k_block_bytes, k_block_bytes), next.subspan(i * k_block_bytes, k_block_bytes));
+    }
+    encoder.finish(group);
+    tables.emplace(group.parameters, GroupShape{k_bf16, count, count * k_block_elements, {}});
+    std::size_t at = 0;
+    for (const CodedGroup::Block& block : group.blocks) {
+      blocks.push_back(std::span(group.bytes).subspan(at, block.size_bytes));
+      at += block.size_bytes;
+    }
+  }
+
+  CodedGroup group;
+  std::optional<GroupTables> tables;
+  std::vector<std::span<const std::uint8_t>> blocks;
+};
+
 // There and back again: a block can only be decoded over its base.
 void decode(benchmark::State& state, const Engine& engine) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
-  struct Way {
-    CodedGroup group;
-    std::optional<GroupTables> tables;
-    std::vector<std::span<const std::uint8_t>> blocks;
-  };
-  Way there;
-  Way back;
-  GroupEncoder encoder(engine, BlockChoice::classed);
-  const auto code = [&](const Bytes& base, const Bytes& next, Way& way) {
-    encoder.begin(k_bf16, {}, blocks * k_block_elements);
-    for (std::size_t i = 0; i < blocks; ++i) encoder.add(block_of(base, i), block_of(next, i));
-    encoder.finish(way.group);
-    way.tables.emplace(way.group.parameters, GroupShape{k_bf16, blocks, blocks * k_block_elements, {}});
-    std::size_t at = 0;
-    for (const CodedGroup::Block& block : way.group.blocks) {
-      way.blocks.push_back(std::span(way.group.bytes).subspan(at, block.size_bytes));
-      at += block.size_bytes;
-    }
-  };
-  code(pair.base, pair.next, there);
-  code(pair.next, pair.base, back);
+  const auto part = [&](const Bytes& bytes) { return std::span(bytes).first(blocks * k_block_bytes); };
+  const Delta there(engine, part(pair.base), part(pair.next));
+  const Delta back(engine, part(pair.next), part(pair.base));
   Bytes elements = pair.base;
   BlockDecoder decoder(engine);
   std::size_t block = 0;
-  const Way* way = &there;
+  const Delta* way = &there;
   for (auto _ : state) {
     decoder.apply(way->blocks[block], k_bf16, std::span(elements).subspan(block * k_block_bytes, k_block_bytes),
                   &*way->tables, block);
@@ -171,6 +191,48 @@ void decode(benchmark::State& state, const Engine& engine) {
     }
   }
   count_bytes(state);
+}
+
+// Five deltas and five back again, with tables of their own each, over the blocks of a piece of a file at a time. Bytes
+// are counted once for each delta.
+void decode_chain(benchmark::State& state, const Engine& engine) {
+  constexpr std::size_t k_blocks_in_piece = 2;
+  constexpr std::size_t k_deltas_there = 5;
+  std::mt19937_64 random(1);
+  const std::vector<std::uint16_t> block = weights_of_block(random);
+  const OptimizerStep step(block, static_cast<double>(state.range(0)) / 10000);
+  std::vector<Bytes> versions(1);
+  for (std::size_t i = 0; i < k_blocks_in_piece; ++i) {
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(block.data());
+    versions.front().insert(versions.front().end(), bytes, bytes + k_block_bytes);
+  }
+  for (std::size_t i = 0; i < k_deltas_there; ++i) {
+    std::vector<std::uint16_t> moved(k_blocks_in_piece * k_block_elements);
+    std::memcpy(moved.data(), versions.back().data(), versions.back().size());
+    step(moved, random);
+    Bytes& next = versions.emplace_back(versions.back().size());
+    std::memcpy(next.data(), moved.data(), next.size());
+  }
+  std::vector<std::unique_ptr<Delta>> deltas;
+  for (std::size_t i = 0; i < k_deltas_there; ++i)
+    deltas.push_back(std::make_unique<Delta>(engine, versions[i], versions[i + 1]));
+  for (std::size_t i = k_deltas_there; i > 0; --i)
+    deltas.push_back(std::make_unique<Delta>(engine, versions[i], versions[i - 1]));
+  Bytes elements = versions.front();
+  BlockChain chain(engine);
+  for (auto _ : state) {
+    chain.begin(k_bf16);
+    for (std::size_t number = 0; number < deltas.size(); ++number) {
+      const Delta& delta = *deltas[number];
+      for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
+        chain.add({i, number}, {delta.blocks[i], &*delta.tables, i}, k_block_elements);
+    }
+    for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
+      chain.apply(i, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));
+    benchmark::ClobberMemory();
+  }
+  if (elements != versions.front()) state.SkipWithError("the chain does not lead back");
+  count_bytes(state, k_blocks_in_piece * deltas.size());
 }
 
 // Weights that start afresh.
@@ -219,6 +281,9 @@ int main(int argc, char** argv) {
       add("find_changes", find_changes);
       add("encode", encode);
       add("decode", decode);
+      benchmark::RegisterBenchmark(("decode_chain/" + std::string(engine.name) + "/cache/changed_per_10000").c_str(),
+                                   decode_chain, engine)
+          ->Arg(density);
     }
   }
   for (const Engine& engine : engines()) {
