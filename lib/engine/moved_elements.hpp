@@ -23,6 +23,7 @@ struct MovedElements {
   /// their own: the one in the middle becomes vectors.
   template <Order order, class Position>
   void apply(char* elements, const std::uint64_t* flips, Position position_of) {
+#pragma GCC unroll 4
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t at = position_of(i);
       position[i] = static_cast<std::uint16_t>(at);
@@ -32,6 +33,7 @@ struct MovedElements {
     for (std::uint32_t i = 0; i < count; ++i) {
       after[i] = ordered<T, order>(static_cast<T>(ordered<T, order>(before[i]) + move[i]));
     }
+#pragma GCC unroll 4
     for (std::uint32_t i = 0; i < count; ++i) store<T>(elements, position[i], after[i]);
   }
 

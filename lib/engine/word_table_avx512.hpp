@@ -32,37 +32,44 @@ struct Powers {
   alignas(64) std::uint16_t of[8][32];
 };
 
-/// How many members of a class lie before each word of a stretch.
+/// How many members of a class lie before each word of a stretch: of each group of four words how many lie before it,
+/// and of its words how many of the group's lie before these.
 class WordTable {
  public:
   /// members(i): which elements are members, word `i` of each lane.
   template <class Members>
   void count(Members members) {
-    __m512i sums = _mm512_setzero_si512();  // of each lane so far
-    const auto before_next = [&](std::uint32_t word) {
-      const __m512i before = sums;
-      sums = _mm512_add_epi64(sums, _mm512_popcnt_epi64(members(word)));
-      return before;
-    };
-    __m512i before[k_rows];
-#pragma GCC unroll 8
-    for (std::uint32_t row = 0; row < k_rows; ++row) {
-      before[row] = before_next(4 * row);
-      for (std::uint32_t word = 1; word < 4; ++word) {
-        before[row] = _mm512_or_si512(before[row], _mm512_slli_epi64(before_next(4 * row + word), 16 * word));
+    const __m512i none = _mm512_setzero_si512();
+    __m512i sums = none;  // of each lane so far
+#pragma GCC unroll 2
+    for (std::uint32_t half = 0; half < 2; ++half) {
+      __m512i before = none;
+      __m512i low = none;
+      __m512i last = none;
+#pragma GCC unroll 4
+      for (std::uint32_t row = 0; row < 4; ++row) {
+        const std::uint32_t first_word = 4 * (4 * half + row);
+        const __m512i one = _mm512_popcnt_epi64(members(first_word));
+        const __m512i two = _mm512_add_epi64(one, _mm512_popcnt_epi64(members(first_word + 1)));
+        const __m512i three = _mm512_add_epi64(two, _mm512_popcnt_epi64(members(first_word + 2)));
+        const __m512i of_low = _mm512_or_si512(one, _mm512_slli_epi64(two, 8));
+        before = _mm512_or_si512(before, _mm512_slli_epi64(sums, 16 * row));
+        low = _mm512_or_si512(low, _mm512_slli_epi64(of_low, 16 * row));
+        last = _mm512_or_si512(last, _mm512_slli_epi64(three, 16 * row));
+        sums = _mm512_add_epi64(sums, _mm512_add_epi64(three, _mm512_popcnt_epi64(members(first_word + 3))));
       }
+      _mm512_store_si512(before_[half], before);
+      _mm512_store_si512(before_words_1_2_[half], low);
+      _mm512_store_si512(before_word_3_[half], last);
     }
     // What all lanes before have is added to each.
-    const __m512i none = _mm512_setzero_si512();
     sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 7));
     sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 6));
     sums = _mm512_add_epi64(sums, _mm512_alignr_epi64(sums, none, 4));
     __m512i lanes = _mm512_alignr_epi64(sums, none, 7);
     lanes = _mm512_or_si512(lanes, _mm512_slli_epi64(lanes, 16));
     lanes = _mm512_or_si512(lanes, _mm512_slli_epi64(lanes, 32));
-    for (std::uint32_t row = 0; row < k_rows; ++row) {
-      _mm512_store_si512(before_[row], _mm512_add_epi16(before[row], lanes));
-    }
+    for (auto& half : before_) _mm512_store_si512(half, _mm512_add_epi16(_mm512_load_si512(half), lanes));
     members_ = static_cast<std::uint16_t>(_mm_extract_epi16(_mm512_extracti32x4_epi32(sums, 3), 4));
   }
   /// In the stretch.
@@ -70,18 +77,23 @@ class WordTable {
 
   /// A word, counted from the beginning of the stretch, has got `more` members.
   void add(std::uint32_t word, int more) {
-    alignas(64) static constexpr std::uint16_t k_words_of_row[32] = {
-        0,   1,   2,   3,   32,  33,  34,  35,  64,  65,  66,  67,  96,  97,  98,  99,
-        128, 129, 130, 131, 160, 161, 162, 163, 192, 193, 194, 195, 224, 225, 226, 227};
-    const __m512i in_row = _mm512_load_si512(k_words_of_row);
-    for (std::uint32_t row = 0; row < k_rows; ++row) {
-      const __m512i before_row =
-          _mm512_set1_epi16(static_cast<short>(static_cast<int>(word) - static_cast<int>(4 * row)));
-      const __mmask32 is_behind = _mm512_cmpgt_epi16_mask(in_row, before_row);
-      const __m512i before = _mm512_load_si512(before_[row]);
-      _mm512_store_si512(before_[row],
-                         _mm512_mask_add_epi16(before, is_behind, before, _mm512_set1_epi16(static_cast<short>(more))));
-    }
+    alignas(64) static constexpr std::uint16_t k_order[32] = {0,  1,  2,  3,  8,  9,  10, 11, 16, 17, 18,
+                                                              19, 24, 25, 26, 27, 32, 33, 34, 35, 40, 41,
+                                                              42, 43, 48, 49, 50, 51, 56, 57, 58, 59};
+    const auto increase = [&](std::uint16_t* counts, __mmask32 which, int by) {
+      const __m512i before = _mm512_load_si512(counts);
+      _mm512_store_si512(counts,
+                         _mm512_mask_add_epi16(before, which, before, _mm512_set1_epi16(static_cast<short>(by))));
+    };
+    const int group = static_cast<int>(word / 4);
+    const __m512i order = _mm512_load_si512(k_order);
+    increase(before_[0], _mm512_cmpgt_epi16_mask(order, _mm512_set1_epi16(static_cast<short>(group))), more);
+    increase(before_[1], _mm512_cmpgt_epi16_mask(order, _mm512_set1_epi16(static_cast<short>(group - 4))), more);
+    const std::uint32_t half = word / 16 % 2;
+    const __mmask32 own = 1U << (word / k_words_in_lane * 4 + word / 4 % 4);
+    const std::uint32_t place = word % 4;
+    if (place < 2) increase(before_words_1_2_[half], own, place == 0 ? more * 0x0101 : more * 0x0100);
+    if (place < 3) increase(before_word_3_[half], own, more);
     members_ = static_cast<std::uint16_t>(members_ + more);
   }
 
@@ -93,57 +105,54 @@ class WordTable {
     __m512i rank;      ///< in the word
   };
   Found find(const Powers& powers, __m512i ranks) const {
-    const auto stepped = [&](__m512i word, __m512i step, __m512i before) {
+    const auto of_groups = [](const std::uint16_t(*counts)[4 * k_lanes], __m512i groups) {
+      return _mm512_permutex2var_epi16(_mm512_load_si512(counts[0]), groups, _mm512_load_si512(counts[1]));
+    };
+    const auto stepped = [&](__m512i group, __m512i step, __m512i before) {
       const __m512i too_far = _mm512_srai_epi16(_mm512_sub_epi16(ranks, before), 15);
-      return _mm512_ternarylogic_epi64(word, step, too_far, 0xf4);  // word | (step & ~too_far)
+      return _mm512_ternarylogic_epi64(group, step, too_far, 0xf4);  // group | (step & ~too_far)
     };
-    const auto fourths_of = [&](int table) {
-      alignas(64) static constexpr std::uint16_t k_fourths[32] = {0,  4,  8,  12, 16, 20, 24, 28, 32, 36, 40,
-                                                                  44, 48, 52, 56, 60, 0,  4,  8,  12, 16, 20,
-                                                                  24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
-      const __m512i fourths = _mm512_load_si512(k_fourths);
-      return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(before(table), fourths, before(table + 1)), 0xffff0000,
-                                   _mm512_permutex2var_epi16(before(table + 2), fourths, before(table + 3)));
-    };
-    const __m512i low_fourths = fourths_of(0);
-    const __m512i high_fourths = fourths_of(4);
-    // Of a word bits 0-2 are the lane and 3-5 the row, for every fourth one; then 0-1 the place in the row, 2-4 the
-    // lane and 5-7 the row. The order of words goes by lane, row, place.
+    // Of a group bits 2-4 are the lane, and 5, 1 and 0 the row: in this order groups follow one another.
     const __m512i middle = _mm512_set1_epi16(static_cast<short>(before_[0][16]));
-    __m512i word = stepped(_mm512_setzero_si512(), powers[2], middle);
-    constexpr int k_exponents[] = {1, 0, 5, 4, 3};
+    __m512i group = stepped(_mm512_setzero_si512(), powers[4], middle);
+    constexpr int k_exponents[] = {3, 2, 5, 1, 0};
 #pragma GCC unroll 5
     for (const int exponent : k_exponents) {
-      const __m512i further = _mm512_or_si512(word, powers[exponent]);
-      word = stepped(word, powers[exponent], _mm512_permutex2var_epi16(low_fourths, further, high_fourths));
+      group = stepped(group, powers[exponent], of_groups(before_, _mm512_or_si512(group, powers[exponent])));
     }
-    word = _mm512_slli_epi16(word, 2);
-    const __mmask32 is_odd_pair = _mm512_test_epi16_mask(word, powers[6]);
-    const __mmask32 is_high = _mm512_test_epi16_mask(word, powers[7]);
-    const auto before_word = [&](__m512i at) {
-      const auto pair = [&](int table) { return _mm512_permutex2var_epi16(before(table), at, before(table + 1)); };
-      return _mm512_mask_mov_epi16(_mm512_mask_mov_epi16(pair(0), is_odd_pair, pair(2)), is_high,
-                                   _mm512_mask_mov_epi16(pair(4), is_odd_pair, pair(6)));
-    };
-    word = stepped(word, powers[1], before_word(_mm512_or_si512(word, powers[1])));
-    word = stepped(word, powers[0], before_word(_mm512_or_si512(word, powers[0])));
-    const __m512i row = _mm512_and_si512(word, _mm512_set1_epi16(0xe0));
-    const __m512i lane = _mm512_and_si512(_mm512_srli_epi16(word, 2), _mm512_set1_epi16(7));
-    const __m512i place = _mm512_and_si512(word, _mm512_set1_epi16(3));
-    const auto either = [](__m512i a, __m512i b, __m512i c) { return _mm512_ternarylogic_epi64(a, b, c, 0xfe); };
-    return {either(row, lane, _mm512_slli_epi16(place, 3)),
-            either(_mm512_slli_epi16(row, 3), _mm512_slli_epi16(lane, 11), _mm512_slli_epi16(place, 6)),
-            _mm512_sub_epi16(ranks, before_word(word))};
+    // In the group, behind its first word, behind its second and behind its third: what lies before these is, without a
+    // sign, far more than any rank.
+    const __m512i in_group = _mm512_sub_epi16(ranks, of_groups(before_, group));
+    const __m512i low = of_groups(before_words_1_2_, group);
+    const __m512i behind_1 = _mm512_sub_epi16(in_group, _mm512_and_si512(low, _mm512_set1_epi16(0xff)));
+    const __m512i behind_2 = _mm512_sub_epi16(in_group, _mm512_srli_epi16(low, 8));
+    const __m512i behind_3 = _mm512_sub_epi16(in_group, of_groups(before_word_3_, group));
+    const auto is_before = [](__m512i behind) { return _mm512_srai_epi16(behind, 15); };  // -1 or 0
+    const __m512i place = _mm512_add_epi16(_mm512_add_epi16(_mm512_set1_epi16(3), is_before(behind_1)),
+                                           _mm512_add_epi16(is_before(behind_2), is_before(behind_3)));
+    return {_mm512_add_epi16(of_groups(k_first_words, group), _mm512_slli_epi16(place, 3)),
+            _mm512_add_epi16(of_groups(k_first_elements, group), _mm512_slli_epi16(place, 6)),
+            _mm512_min_epu16(_mm512_min_epu16(in_group, behind_1), _mm512_min_epu16(behind_2, behind_3))};
   }
 
  private:
-  static constexpr std::uint32_t k_rows = k_words_in_lane / 4;
-
-  __m512i before(int row) const { return _mm512_load_si512(before_[row]); }
-
-  /// Four words of each lane in a row.
-  alignas(64) std::uint16_t before_[k_rows][4 * k_lanes];
+  // By group: four of each lane in a half.
+  alignas(64) std::uint16_t before_[2][4 * k_lanes];
+  alignas(64) std::uint16_t before_words_1_2_[2][4 * k_lanes];  // a byte each
+  alignas(64) std::uint16_t before_word_3_[2][4 * k_lanes];
   std::uint16_t members_;
+
+  // Where its first word is, as the stretch counts them, and its first element.
+  alignas(64) static constexpr std::uint16_t k_first_words[2][4 * k_lanes] = {
+      {0, 32, 64, 96,  1, 33, 65, 97,  2, 34, 66, 98,  3, 35, 67, 99,
+       4, 36, 68, 100, 5, 37, 69, 101, 6, 38, 70, 102, 7, 39, 71, 103},
+      {128, 160, 192, 224, 129, 161, 193, 225, 130, 162, 194, 226, 131, 163, 195, 227,
+       132, 164, 196, 228, 133, 165, 197, 229, 134, 166, 198, 230, 135, 167, 199, 231}};
+  alignas(64) static constexpr std::uint16_t k_first_elements[2][4 * k_lanes] = {
+      {0,    256,  512,  768,  2048,  2304,  2560,  2816,  4096,  4352,  4608,  4864,  6144,  6400,  6656,  6912,
+       8192, 8448, 8704, 8960, 10240, 10496, 10752, 11008, 12288, 12544, 12800, 13056, 14336, 14592, 14848, 15104},
+      {1024, 1280, 1536, 1792, 3072,  3328,  3584,  3840,  5120,  5376,  5632,  5888,  7168,  7424,  7680,  7936,
+       9216, 9472, 9728, 9984, 11264, 11520, 11776, 12032, 13312, 13568, 13824, 14080, 15360, 15616, 15872, 16128}};
 };
 
 }  // namespace
