@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/device_segment.hpp"
 
-#include "base/blake3_kernel.hpp"
-
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <limits>
 
 namespace wdelta {
@@ -13,8 +9,6 @@ namespace {
 
 // Groups with fewer elements are compared by the host: each costs the device some launches and a wait.
 constexpr std::uint64_t k_least_elements = 32'768;
-constexpr std::size_t k_value_bytes = 32;
-constexpr std::size_t k_hash_scratch_bytes = Blake3Tree::k_segment_bytes / 32;
 
 Segment segment_in(const ByteReader& file, const Blake3Tree& tree, std::size_t index) {
   if (index < tree.segment_count()) return segment_at(file.size_bytes(), index);
@@ -43,11 +37,7 @@ DeviceSegment::DeviceSegment(const SegmentCoder::Files& files, Device& device)
       next_(device, *stream_),
       base_(device, *stream_),
       comparison_(device, *stream_),
-      hashing_(device, DeviceBuffer::Place::device),
-      values_(device, DeviceBuffer::Place::pinned) {
-  hashing_.of_size(k_hash_scratch_bytes + 2 * k_value_bytes);
-  values_.of_size(2 * k_value_bytes);
-}
+      digests_(device) {}
 
 void DeviceSegment::start(std::size_t index, StageLaps& laps) {
   laps.restart();
@@ -59,8 +49,8 @@ void DeviceSegment::start(std::size_t index, StageLaps& laps) {
   read_next();
   read_base();
   laps.lap(Stage::read, hashed_next_.segment.size_bytes + hashed_base_.segment.size_bytes);
-  ask_digest(next_, hashed_next_, 0);
-  ask_digest(base_, hashed_base_, 1);
+  ask_digest(DeviceDigests::End::result, next_, hashed_next_);
+  ask_digest(DeviceDigests::End::base, base_, hashed_base_);
   ask_changes();
   laps.lap(Stage::code);
 }
@@ -147,23 +137,15 @@ void DeviceSegment::read_base() {
   }
 }
 
-void DeviceSegment::ask_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot) {
+void DeviceSegment::ask_digest(DeviceDigests::End end, const DeviceStretch& stretch, const Hashed& hashed) {
   if (hashed.tree == nullptr || !hashed.tree->is_subtree(index_)) return;
-  std::uint8_t* const values = hashing_.begin() + k_hash_scratch_bytes + slot * k_value_bytes;
-  stream_->hash_subtrees(stretch.on_device(hashed.place), Blake3Tree::k_segment_bytes, 1,
-                         hashed.segment.begin / k_blake3_chunk_bytes, hashing_.begin(),
-                         reinterpret_cast<std::uint32_t*>(values));
-  stream_->download(values_.begin() + slot * k_value_bytes, values, k_value_bytes);
+  digests_.ask(end, index_, stretch.on_device(hashed.place), *stream_);
 }
 
 // Waited for. The last segment of a file, and the only one, is no subtree that a device could hash alone.
-void DeviceSegment::take_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot) {
+void DeviceSegment::take_digest(DeviceDigests::End end, DeviceStretch& stretch, const Hashed& hashed) {
   if (hashed.tree == nullptr || index_ >= hashed.tree->segment_count()) return;
-  if (hashed.tree->is_subtree(index_)) {
-    std::array<std::uint32_t, 8> value;
-    std::memcpy(value.data(), values_.begin() + slot * k_value_bytes, k_value_bytes);
-    return hashed.tree->set_subtree(index_, value);
-  }
+  if (hashed.tree->is_subtree(index_)) return digests_.take(end, index_, *hashed.tree);
   hashed.tree->set_segment(index_, stretch.on_host(hashed.place, hashed.segment.size_bytes));
 }
 
@@ -194,8 +176,8 @@ CodedSegment DeviceSegment::code(GroupEncoder& encoder, StageLaps& laps) {
   stream_->wait();
   laps.lap(Stage::wait);
   if (comparison_.has_blocks()) comparison_.fetch();
-  take_digest(next_, hashed_next_, 0);
-  take_digest(base_, hashed_base_, 1);
+  take_digest(DeviceDigests::End::result, next_, hashed_next_);
+  take_digest(DeviceDigests::End::base, base_, hashed_base_);
   laps.lap(Stage::hash, hashed_next_.segment.size_bytes + hashed_base_.segment.size_bytes);
   stream_->wait();
   laps.lap(Stage::wait);

@@ -3,6 +3,7 @@
 
 #include "base/buffer.hpp"
 #include "base/stage_clock.hpp"
+#include "delta/device_digests.hpp"
 #include "delta/device_stretch.hpp"
 #include "delta/segment_coder.hpp"
 #include "engine/device_comparison.hpp"
@@ -59,8 +60,8 @@ class DeviceSegment {
   void read_base();
   std::uint64_t place_in_base(std::uint64_t offset) const;
   bool passes_by(std::size_t tensor) const;
-  void ask_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot);
-  void take_digest(DeviceStretch& stretch, const Hashed& hashed, std::size_t slot);
+  void ask_digest(DeviceDigests::End end, const DeviceStretch& stretch, const Hashed& hashed);
+  void take_digest(DeviceDigests::End end, DeviceStretch& stretch, const Hashed& hashed);
   void ask_changes();
   void code_group(const Group& group, GroupEncoder& encoder);
   void code_compared(const Group& group, GroupEncoder& encoder);
@@ -72,8 +73,7 @@ class DeviceSegment {
   DeviceStretch next_;
   DeviceStretch base_;
   DeviceComparison comparison_;
-  DeviceBuffer hashing_;  // scratch memory, and a value for each file
-  DeviceBuffer values_;
+  DeviceDigests digests_;
   Buffer zeros_;
 
   std::size_t index_ = 0;

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/device_segment_writer.hpp"
 
-#include "base/blake3_kernel.hpp"
 #include "base/segments.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace wdelta {
 namespace {
 
-constexpr std::size_t k_value_bytes = 32;
-constexpr std::size_t k_hash_scratch_bytes = Blake3Tree::k_segment_bytes / 32;
 // What a thread takes on the device, about.
 constexpr std::uint64_t k_thread_memory_bytes = std::uint64_t{16} << 20;
 
@@ -23,12 +19,8 @@ DeviceSegmentWriter::DeviceSegmentWriter(const Files& files, Device& device, Sta
       rebuilder_(std::make_unique<DeviceRebuilder>(*files.rebuilt->engine(), device)),
       on_device_(device, DeviceBuffer::Place::device),
       on_host_(device, DeviceBuffer::Place::pinned),
-      hashing_(device, DeviceBuffer::Place::device),
-      values_(device, DeviceBuffer::Place::pinned),
-      laps_(stages) {
-  hashing_.of_size(k_hash_scratch_bytes + 2 * k_value_bytes);
-  values_.of_size(2 * k_value_bytes);
-}
+      digests_(device),
+      laps_(stages) {}
 
 unsigned DeviceSegmentWriter::most_threads(const Device& device) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(device.memory_bytes() / 2 / k_thread_memory_bytes, 1, 1024));
@@ -44,7 +36,7 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
     laps_.lap(Stage::read, segment.size_bytes);
     stream_->upload(part.bytes, on_host.data(), segment.size_bytes);
     if (files_.origin_tree->is_subtree(index)) {
-      ask_digest(index, End::origin);
+      digests_.ask(DeviceDigests::End::base, index, part.bytes, *stream_);
     } else {
       files_.origin_tree->set_segment(index, on_host);
       laps_.lap(Stage::hash, segment.size_bytes);
@@ -54,15 +46,15 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
     rebuilder_->read(*files_.rebuilt, part, *stream_);
   }
   const bool is_subtree = files_.result_tree->is_subtree(index);
-  if (is_subtree) ask_digest(index, End::result);
+  if (is_subtree) digests_.ask(DeviceDigests::End::result, index, part.bytes, *stream_);
   if (!is_subtree || files_.output != nullptr) stream_->download(on_host.data(), part.bytes, segment.size_bytes);
   laps_.lap(Stage::code, segment.size_bytes);
   rebuilder_->finish(*stream_);
   laps_.lap(Stage::wait);
   if (files_.origin != nullptr && files_.origin_tree->is_subtree(index))
-    take_digest(*files_.origin_tree, index, End::origin);
+    take_digest(DeviceDigests::End::base, index, *files_.origin_tree);
   if (is_subtree) {
-    take_digest(*files_.result_tree, index, End::result);
+    take_digest(DeviceDigests::End::result, index, *files_.result_tree);
   } else {
     files_.result_tree->set_segment(index, on_host);
     laps_.lap(Stage::hash, segment.size_bytes);
@@ -72,19 +64,8 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
   laps_.lap(Stage::write, segment.size_bytes);
 }
 
-void DeviceSegmentWriter::ask_digest(std::size_t index, End end) {
-  const std::size_t place = static_cast<std::size_t>(end) * k_value_bytes;
-  std::uint8_t* const value = hashing_.begin() + k_hash_scratch_bytes + place;
-  stream_->hash_subtrees(on_device_.begin(), Blake3Tree::k_segment_bytes, 1,
-                         std::uint64_t{index} * (Blake3Tree::k_segment_bytes / k_blake3_chunk_bytes), hashing_.begin(),
-                         reinterpret_cast<std::uint32_t*>(value));
-  stream_->download(values_.begin() + place, value, k_value_bytes);
-}
-
-void DeviceSegmentWriter::take_digest(Blake3Tree& tree, std::size_t index, End end) {
-  std::array<std::uint32_t, 8> value;
-  std::memcpy(value.data(), values_.begin() + static_cast<std::size_t>(end) * k_value_bytes, k_value_bytes);
-  tree.set_subtree(index, value);
+void DeviceSegmentWriter::take_digest(DeviceDigests::End end, std::size_t index, Blake3Tree& tree) {
+  digests_.take(end, index, tree);
   laps_.lap(Stage::hash, Blake3Tree::k_segment_bytes);
 }
 

@@ -4,9 +4,9 @@
 #include "base/blake3.hpp"
 #include "base/file.hpp"
 #include "base/stage_clock.hpp"
+#include "delta/device_digests.hpp"
 #include "delta/device_rebuilder.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,17 +33,14 @@ class DeviceSegmentWriter {
   static unsigned most_threads(const Device& device);
 
  private:
-  enum class End { origin, result };
-  void ask_digest(std::size_t index, End end);
-  void take_digest(Blake3Tree& tree, std::size_t index, End end);
+  void take_digest(DeviceDigests::End end, std::size_t index, Blake3Tree& tree);
 
   Files files_;
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<DeviceRebuilder> rebuilder_;
   DeviceBuffer on_device_;
   DeviceBuffer on_host_;
-  DeviceBuffer hashing_;  // scratch memory, and a value for each end
-  DeviceBuffer values_;
+  DeviceDigests digests_;
   StageLaps laps_;
 };
 
