@@ -8,13 +8,10 @@
 
 namespace wdelta {
 
-namespace {
-
 static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_piece_bytes == 0);
 static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_piece_bytes == 0);
 
-template <typename Each>
-Digest digest_and(const ByteReader& reader, const Execution& execution, Each each) {
+Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
   Blake3Tree tree(reader.size_bytes());
   parallel_for(tree.segment_count(), execution, [&] {
     return [&, buffer = Buffer(), laps = StageLaps(execution.stages)](std::size_t index) mutable {
@@ -27,7 +24,7 @@ Digest digest_and(const ByteReader& reader, const Execution& execution, Each eac
         laps.lap(Stage::read, bytes.size());
         hash.update(bytes);
         laps.lap(Stage::hash, bytes.size());
-        each(piece.begin, bytes, laps);
+        take(piece.begin, bytes, laps);
       });
       execution.progress->advance(segment.size_bytes);
     };
@@ -35,18 +32,17 @@ Digest digest_and(const ByteReader& reader, const Execution& execution, Each eac
   return tree.finish();
 }
 
-}  // namespace
-
 Digest digest_of(const ByteReader& reader, const Execution& execution) {
-  return digest_and(reader, execution, [](std::uint64_t, std::span<const std::uint8_t>, StageLaps&) {});
+  return digest_and_take(reader, execution, [](std::uint64_t, std::span<const std::uint8_t>, StageLaps&) {});
 }
 
 Digest copy_and_digest(const ByteReader& reader, OutputFile& copy, const Execution& execution) {
   copy.reserve(reader.size_bytes());
-  return digest_and(reader, execution, [&](std::uint64_t offset, std::span<const std::uint8_t> bytes, StageLaps& laps) {
-    copy.write_at(offset, bytes);
-    laps.lap(Stage::write, bytes.size());
-  });
+  return digest_and_take(reader, execution,
+                         [&](std::uint64_t offset, std::span<const std::uint8_t> bytes, StageLaps& laps) {
+                           copy.write_at(offset, bytes);
+                           laps.lap(Stage::write, bytes.size());
+                         });
 }
 
 }  // namespace wdelta

@@ -5,11 +5,20 @@
 #include "base/execution.hpp"
 #include "base/file.hpp"
 #include "base/reader.hpp"
+#include "base/stage_clock.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
 
 namespace wdelta {
 
 /// BLAKE3 of all bytes of `reader`, each read once, on all threads. Reports them to the progress.
 Digest digest_of(const ByteReader& reader, const Execution& execution);
+/// Takes a piece of a reader, and laps the stage that it spent its time on; several threads call it at a time.
+using PieceTaker = std::function<void(std::uint64_t offset, std::span<const std::uint8_t> bytes, StageLaps& laps)>;
+/// The same, and hands each piece over while it is in the cache.
+Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take);
 /// The same, and copies them into `copy` on the way.
 Digest copy_and_digest(const ByteReader& reader, OutputFile& copy, const Execution& execution);
 

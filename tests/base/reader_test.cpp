@@ -6,6 +6,7 @@
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 namespace wdelta {
@@ -34,6 +35,17 @@ TEST_CASE("the digest of a reader is BLAKE3 of its bytes, at every thread count 
       copy.commit(Overwrite::yes, Durability::cached);
       const File written = File::open(scratch / "copy");
       CHECK(read_all(written) == content);
+      std::vector<std::uint8_t> taken(size, 0xaa);
+      StageClock stages;
+      Execution timed{threads, &progress, {}};
+      timed.stages = &stages;
+      const PieceTaker take = [&](std::uint64_t offset, std::span<const std::uint8_t> piece, StageLaps& laps) {
+        std::ranges::copy(piece, taken.begin() + static_cast<std::ptrdiff_t>(offset));
+        laps.lap(Stage::write, piece.size());
+      };
+      CHECK(digest_and_take(reader, timed, take) == expected);
+      CHECK(taken == content);
+      for (const Stage stage : {Stage::read, Stage::hash, Stage::write}) CHECK(stages.total(stage).bytes == size);
     }
   }
 }
