@@ -8,8 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
+import fault_points
 import testing
 
 WAYS = ((), ("--swap",))  # the two ways to pull
@@ -38,11 +38,8 @@ class SwapTest(testing.Case):
 
     def poor(self, *points):
         """Options that run the binary on a poorer file system: see filesystems_test.py."""
-        library = Path(testing.MAKE_RUN).parent / "fault-points.so"
-        if not library.exists() or testing.is_sanitized():
-            self.skipTest("fault-points.so is not built, or cannot be preloaded")
-        return {"env": {"LD_PRELOAD": str(library), "FAULT_BELOW": os.path.realpath(self.place),
-                        "FAULT_POINTS": ",".join(points)}}
+        fault_points.require(self)
+        return {"env": fault_points.environment(self.place, *points)}
 
     def no_exchange(self):
         return self.poor("renameat2=EINVAL")

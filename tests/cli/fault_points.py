@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of the binary under tests/fault_points: chosen calls fail below a directory."""
+
+import os
+from pathlib import Path
+
+import testing
+
+
+def library():
+    return Path(testing.MAKE_RUN).parent / "fault-points.so"
+
+
+def environment(below, *points):
+    return {"LD_PRELOAD": str(library()), "FAULT_BELOW": os.path.realpath(below), "FAULT_POINTS": ",".join(points)}
+
+
+def require(case):
+    """Skips the test where the binary cannot be run so."""
+    if not library().exists():
+        case.skipTest("fault-points.so is not built")
+    if testing.is_sanitized():
+        case.skipTest("a sanitizer cannot be preloaded after another library")
+    if testing.is_static():
+        case.skipTest("this binary cannot be made to fail: it is linked statically")
+    probe = case.write_weights("probe.safetensors", [])
+    done = case.run_any("diff", probe, probe, "-o", case.scratch / "probe.delta",
+                        env=environment(case.scratch, "open=EIO"))
+    case.assertEqual(done.code, 3, "fault-points.so does not reach the calls of the binary")
+    probe.unlink()
