@@ -12,7 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 fail() { echo "package-$kind: $*"; exit 1; }
 skip() { echo "skipped: package-$kind: $*"; exit 77; }
 
-# Files that there must be, and no others; with the places of the three things that differ.
+# Files that there must be, and no others, links marked; with the places of the three things that differ.
 expect_files() { # PREFIX MANUAL_SUFFIX ZSH DOCUMENT...
   prefix=$1 suffix=$2 zsh=$3
   shift 3
@@ -23,7 +23,7 @@ expect_files() { # PREFIX MANUAL_SUFFIX ZSH DOCUMENT...
       echo "${prefix}share/man/man${page##*.}/${page##*/}$suffix"
     done
   } | LC_ALL=C sort >"$scratch/expected"
-  (cd "$scratch/root" && find . -type f | cut -c 3- | LC_ALL=C sort) >"$scratch/found"
+  (cd "$scratch/root" && find . -type f -printf '%P\n' -o -type l -printf '%P -> %l\n' | LC_ALL=C sort) >"$scratch/found"
   diff "$scratch/expected" "$scratch/found" || fail "its files are not those expected (<) but others (>)"
   (cd "$scratch/root" && find . ! -type l -perm /022) | grep . && fail "these may be written by anyone"
   return 0
@@ -40,13 +40,27 @@ expect_version() {
 check_deb() {
   command -v dpkg-deb >/dev/null || skip "there is no dpkg-deb"
   dpkg-deb -x "$package" "$scratch/root"
+  # Built for /usr, the library is where Debian has those of several architectures.
+  lib=$(cd "$scratch/root" && find usr/lib -name 'libwdelta.so.0')
+  lib=${lib%/*}
+  so=${package##*/wdelta_}
+  so=libwdelta.so.${so%%[-_]*}
   expect_files usr/ .gz vendor-completions usr/share/doc/wdelta/README.md usr/share/doc/wdelta/changelog.gz \
-    usr/share/doc/wdelta/copyright
+    usr/share/doc/wdelta/copyright usr/include/wdelta.h "$lib/$so" "$lib/libwdelta.so.0 -> $so" \
+    "$lib/libwdelta.so -> libwdelta.so.0" "$lib/libwdelta.a" "$lib/pkgconfig/wdelta.pc" \
+    usr/share/man/man3/wdelta-library.3.gz usr/share/wdelta/python/wdelta.py \
+    'usr/lib/python3/dist-packages/wdelta.py -> ../../../share/wdelta/python/wdelta.py'
   expect_version usr/bin/wdelta
   gzip -t "$scratch"/root/usr/share/man/man?/*.gz || fail "a manual page is damaged"
   for needed in libc6 'libstdc\+\+6' libzstd1 libcurl4 libssl3; do
     dpkg-deb -f "$package" Depends | grep -Eq "$needed" || fail "does not depend on $needed"
   done
+  dpkg-deb -e "$package" "$scratch/control"
+  grep -q ldconfig "$scratch"/control/* || fail "the loader is not told of the library"
+  grep -q '^libwdelta 0 wdelta' "$scratch/control/shlibs" || fail "no one is told what libwdelta.so.0 is in"
+  exported=$(nm -D --defined-only "$scratch/root/$lib/$so" | awk '$2 != "A" {print $3}' | grep -v '^wdelta_.*@@WDELTA_') &&
+    fail "the library shows more than wdelta.h: $exported"
+  "$sources/tests/library_example.sh" "$scratch/root/usr" || fail "the library in it does not work"
 }
 
 # A machine with nothing on it: no libraries, no users, no shell.
