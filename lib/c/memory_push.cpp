@@ -212,7 +212,7 @@ wdelta_push_report MemoryPush::commit() {
   require_open();
   const Execution execution = this->execution();
   execution.check_stop();
-  const auto lock = repository_->queue_push(execution);
+  const PushQueue::Turn turn = repository_->queue_push(execution);
   const MemoryFiles files = this->files(execution);
   Repository repository = repository_->reopen(execution);
   ReferenceCopy& reference = repository_->reference(options_.branch);

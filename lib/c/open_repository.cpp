@@ -6,7 +6,6 @@
 #include "user/user_access.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
 #include <thread>
@@ -81,7 +80,7 @@ Digest OpenRepository::resolve(const std::string& revision) {
 }
 
 void OpenRepository::drop_references() {
-  const std::lock_guard lock(push_mutex_);
+  const PushQueue::Turn turn = queue_push({});
   references_.clear();
   count_references();
 }
@@ -90,13 +89,6 @@ void OpenRepository::count_references() {
   std::uint64_t total = 0;
   for (const auto& [branch, reference] : references_) total += reference.size_bytes();
   reference_bytes_ = total;
-}
-
-std::unique_lock<std::timed_mutex> OpenRepository::queue_push(const Execution& execution) {
-  constexpr auto k_pause = std::chrono::milliseconds(50);
-  std::unique_lock lock(push_mutex_, std::defer_lock);
-  while (!lock.try_lock_for(k_pause)) execution.check_stop();
-  return lock;
 }
 
 }  // namespace wdelta

@@ -4,6 +4,7 @@
 
 #include "base/execution.hpp"
 #include "c/callback_progress.hpp"
+#include "c/push_queue.hpp"
 #include "c/reference_copy.hpp"
 #include "engine/engine.hpp"
 #include "include/wdelta.h"
@@ -47,13 +48,13 @@ class OpenRepository {
   const Environment& environment() const { return environment_; }
 
   /// Held while a push of this handle works. Throws interrupted when it is to stop before it has it.
-  std::unique_lock<std::timed_mutex> queue_push(const Execution& execution);
-  /// What was pushed to a branch last; for whoever holds the lock.
+  PushQueue::Turn queue_push(const Execution& execution) { return push_queue_.wait(execution); }
+  /// What was pushed to a branch last; for whose turn it is.
   ReferenceCopy& reference(const std::string& branch) { return references_[branch]; }
   /// Waits for a push that works.
   void drop_references();
   std::uint64_t reference_bytes() const { return reference_bytes_; }
-  /// Counts anew; for whoever holds the lock.
+  /// Counts anew; for whose turn it is.
   void count_references();
 
  private:
@@ -66,7 +67,7 @@ class OpenRepository {
   Watched watched_;
   std::mutex resolve_mutex_;
   std::optional<Repository> repository_;
-  std::timed_mutex push_mutex_;
+  PushQueue push_queue_;
   std::map<std::string, ReferenceCopy> references_;  // by branch
   std::atomic<std::uint64_t> reference_bytes_ = 0;
 };
