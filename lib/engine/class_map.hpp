@@ -44,8 +44,8 @@ class ClassChooser {
   /// more than how large they are.
   bool has_far_steps() const;
 
-  /// The bounds that make the changes cheapest to code with at most `most_classes`. `coded_elements`: how many elements
-  /// will be coded with them, which pay for the tables of each class together.
+  /// As few bounds as make the changes about as cheap to code as any with at most `most_classes` do. `coded_elements`:
+  /// how many elements will be coded with them, which pay for the tables of each class together.
   ClassBounds choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
 
  private:

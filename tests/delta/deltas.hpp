@@ -125,11 +125,13 @@ inline Bytes forged(const Bytes& delta, const std::function<void(Json& header)>&
   return front;
 }
 
-/// `bytes` with each element changed with this probability: mostly in its lowest byte, at times in all.
+/// `bytes` with about this share of elements changed: mostly in the lowest byte, at times in all. More often those with
+/// an odd highest byte, so that classes pay.
 inline Bytes with_changes(Bytes bytes, std::size_t width_bytes, double density, std::mt19937_64& random) {
-  std::bernoulli_distribution changes(density);
+  std::bernoulli_distribution often(std::min(1.0, density * 1.75));
+  std::bernoulli_distribution seldom(density / 4);
   for (std::size_t begin = 0; begin + width_bytes <= bytes.size(); begin += width_bytes) {
-    if (!changes(random)) continue;
+    if (!(bytes[begin + width_bytes - 1] % 2 != 0 ? often(random) : seldom(random))) continue;
     const std::size_t touched = random() % 8 == 0 ? width_bytes : 1;
     for (std::size_t i = 0; i < touched; ++i) bytes[begin + i] = static_cast<std::uint8_t>(random());
   }
