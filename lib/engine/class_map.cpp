@@ -13,7 +13,8 @@ namespace {
 // About how many bits one more class takes in the tables, and in the counts of each block.
 constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_block = 6;
-// Of all bits: two classes fewer for a fifth of a percent.
+// Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts
+// should.
 constexpr std::uint64_t k_worthless_part = 512;
 // Of this many elements one piece of 64 is counted: at first one in four, later, when many have been seen, one in 32.
 constexpr std::size_t k_piece_elements = 64;
@@ -135,11 +136,17 @@ ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded
   std::array<std::array<std::size_t, k_most_runs + 1>, k_most_classes + 1> cut{};
   for (auto& of_classes : cheapest) of_classes.fill(k_never);
   cheapest[0][0] = 0;
+  ContextCounts all;
+  for (const Run& run : runs) all += run.counts;
+  const std::uint64_t worthless = all.cost_as_one_class() / k_worthless_part;
   for (std::size_t first = 0; first < n; ++first) {
     ContextCounts together;
     for (std::size_t last = first; last < n; ++last) {
       together += runs[last].counts;
-      const std::uint64_t cost = together.cost_as_one_class() + class_cost;
+      // Single runs, and all from one on, are likely to be classes of the next delta too: of a chain of them, elements
+      // are then looked at for all at once. What would join two in the middle goes now this way, now that.
+      const bool is_likely = first == last || first == 0 || last + 1 == n;
+      const std::uint64_t cost = together.cost_as_one_class() + class_cost + (is_likely ? 0 : worthless);
       for (std::size_t k = 1; k <= most_classes; ++k) {
         if (cheapest[k - 1][first] + cost < cheapest[k][last + 1]) {
           cheapest[k][last + 1] = cheapest[k - 1][first] + cost;
