@@ -17,6 +17,9 @@ constexpr std::uint64_t k_blocks_at_a_time = 8;
 // dense, but not of more than one step then.
 constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
 
+// So much of a delta is read at once: a call for what a few blocks have takes longer than copying that.
+constexpr std::uint64_t k_read_bytes = std::uint64_t{32} << 10;
+
 [[noreturn]] void refuse(const Error& error, const TensorPlan::Step& step, std::string_view tensor,
                          std::uint64_t block) {
   throw Error(error.fault(), step.delta->name(), fmt::format("tensor {:?}, block {}: {}", tensor, block, error.what()));
@@ -61,14 +64,28 @@ std::size_t ChainDecoder::add_steps(const Steps& steps, std::size_t first_step, 
   return index;
 }
 
+// Bytes of the delta, and as many behind them as are worth having: blocks come one after the other.
+std::span<const std::uint8_t> ChainDecoder::AtStep::read(const TensorPlan::Step& step, std::uint64_t begin,
+                                                         std::uint64_t end) {
+  if (entry != step.entry || begin < coded_begin || end > coded_end) {
+    const std::uint64_t last = step.entry->block(step.entry->block_count() - 1).end;
+    entry = nullptr;
+    coded_begin = begin;
+    coded_end = std::max(end, std::min(begin + k_read_bytes, last));
+    step.delta->read_at(coded_begin, coded.of_size(coded_end - coded_begin));
+    entry = step.entry;
+  }
+  return coded.of_size(coded_end - coded_begin).subspan(begin - coded_begin, end - begin);
+}
+
 void ChainDecoder::add_step(const Steps& steps, std::size_t index, const Blocks& blocks) {
   const TensorPlan::Step& step = steps[index];
   const DeltaEntry& entry = *step.entry;
   AtStep& at = at_[index];
   const std::uint64_t coded_begin = entry.block(blocks.first).begin;
-  const auto coded = at.coded.of_size(entry.block(blocks.first + blocks.count() - 1).end - coded_begin);
-  if (coded.empty()) return;
-  step.delta->read_at(coded_begin, coded);
+  const std::uint64_t coded_end = entry.block(blocks.first + blocks.count() - 1).end;
+  if (coded_begin == coded_end) return;
+  const auto coded = at.read(step, coded_begin, coded_end);
   at.kept.drop_before(entry.group_of(blocks.first));
   for (std::size_t i = 0; i < blocks.count(); ++i) {
     const std::uint64_t block = blocks.first + i;

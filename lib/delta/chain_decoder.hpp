@@ -28,8 +28,13 @@ class ChainDecoder {
  private:
   // Of one step.
   struct AtStep {
-    Buffer coded;
+    Buffer coded;  // bytes of the delta, from coded_begin to coded_end, while it is about this entry
+    const DeltaEntry* entry = nullptr;
+    std::uint64_t coded_begin = 0;
+    std::uint64_t coded_end = 0;
     KeptTables kept;
+
+    std::span<const std::uint8_t> read(const TensorPlan::Step& step, std::uint64_t begin, std::uint64_t end);
   };
   struct Blocks;
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -48,36 +49,55 @@ class BitReader {
 
   /// `count` is at most 32.
   std::uint32_t read(std::uint32_t count) {
-    while (pending_bits_ < count) {
-      const std::uint64_t byte = at_ < bytes_.size() ? bytes_[at_] : 0;
-      ++at_;
-      pending_ |= byte << pending_bits_;
-      pending_bits_ += 8;
-    }
+    if (pending_bits_ < count) fill();
     const auto value = static_cast<std::uint32_t>(pending_ & ((std::uint64_t{1} << count) - 1));
-    pending_ >>= count;
-    pending_bits_ -= count;
+    drop(count);
     return value;
+  }
+  /// Zeros up to the next bit that is set, which is taken too; no more than `most` (at most 31), which need none.
+  std::uint32_t read_zeros(std::uint32_t most) {
+    if (pending_bits_ <= most) fill();
+    const auto zeros = static_cast<std::uint32_t>(std::countr_zero(pending_ | std::uint64_t{1} << most));
+    drop(zeros < most ? zeros + 1 : most);
+    return zeros;
   }
   /// At least 2^31 where the bits are no such code.
   std::uint32_t read_exp_golomb(std::uint32_t order) {
-    std::uint32_t extra = 0;
-    while (read(1) == 0) {
-      if (++extra + order > 30) return ~std::uint32_t{0};
-    }
+    const std::uint32_t extra = read_zeros(31 - order);
+    if (extra + order > 30) return ~std::uint32_t{0};
     return read(order + extra) + (1U << (order + extra)) - (1U << order);
   }
 
-  bool is_overrun() const { return at_ > bytes_.size(); }
+  bool is_overrun() const { return bytes_read() > bytes_.size(); }
   /// Of the bytes that were begun no bit is left but zeros.
-  bool is_padded() const { return pending_ == 0; }
+  bool is_padded() const { return (pending_ & ((1U << pending_bits_ % 8) - 1)) == 0; }
   /// All bytes are read, and what is left of the last is zero.
-  bool is_at_end() const { return at_ == bytes_.size() && is_padded(); }
-  std::size_t bytes_read() const { return at_; }
+  bool is_at_end() const { return bytes_read() == bytes_.size() && is_padded(); }
+  /// Those that were begun.
+  std::size_t bytes_read() const { return at_ - pending_bits_ / 8; }
 
  private:
+  void drop(std::uint32_t count) {
+    pending_ >>= count;
+    pending_bits_ -= count;
+  }
+  // To 57 bits or more.
+  void fill() {
+    std::uint64_t word = 0;
+    if (at_ + sizeof(word) <= bytes_.size()) {
+      std::memcpy(&word, bytes_.data() + at_, sizeof(word));
+    } else if (at_ < bytes_.size()) {
+      std::memcpy(&word, bytes_.data() + at_, bytes_.size() - at_);
+    }
+    // Bits of a byte that is not counted yet come again with the next word, in the same place.
+    pending_ |= word << pending_bits_;
+    const std::uint32_t more_bytes = (63 - pending_bits_) / 8;
+    at_ += more_bytes;
+    pending_bits_ += 8 * more_bytes;
+  }
+
   std::span<const std::uint8_t> bytes_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0;  // behind the bytes whose bits are counted as pending
   std::uint64_t pending_ = 0;
   std::uint32_t pending_bits_ = 0;
 };

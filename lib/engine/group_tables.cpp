@@ -67,8 +67,7 @@ class CountModel {
   }
   std::uint32_t read_difference(BitReader& bits) const {
     if (seen_ == 0) return bits.read_exp_golomb(k_first_order);
-    std::uint32_t zeros = 0;
-    while (zeros < k_most_zeros && bits.read(1) == 0) ++zeros;
+    const std::uint32_t zeros = bits.read_zeros(k_most_zeros);
     const std::uint32_t begin = zeros << order();
     if (zeros < k_most_zeros) return begin + bits.read(order());
     const std::uint32_t beyond = bits.read_exp_golomb(order());
