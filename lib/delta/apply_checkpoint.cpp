@@ -2,6 +2,7 @@
 #include "delta/apply_checkpoint.hpp"
 
 #include "base/leftovers.hpp"
+#include "base/parallel.hpp"
 #include "base/space.hpp"
 #include "delta/delta_list.hpp"
 #include "delta/file_version.hpp"
@@ -61,12 +62,22 @@ std::shared_ptr<const DeltaReader> open_delta(const fs::path& path, const Execut
   return delta;
 }
 
-void apply_files(const Checkpoint& base, const std::vector<fs::path>& deltas, const fs::path& output_path,
+// Side by side: headers take long to read, and a delta alone is too small for several threads.
+std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs::path>& paths,
+                                                            const Execution& execution) {
+  std::vector<std::shared_ptr<const DeltaReader>> deltas(paths.size());
+  Execution of_one = execution;
+  of_one.threads = paths.size() == 1 ? execution.threads : 1;
+  parallel_for(paths.size(), execution,
+               [&] { return [&](std::size_t index) { deltas[index] = open_delta(paths[index], of_one); }; });
+  return deltas;
+}
+
+void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_paths, const fs::path& output_path,
                  const Engine& engine, const Execution& execution) {
   const FileStates base_states = states_of(base);
   std::vector<FileState> made;
-  for (const fs::path& path : deltas) {
-    const auto delta = open_delta(path, execution);
+  for (const auto& delta : open_deltas(delta_paths, execution)) {
     std::vector<FileVersion> bases;
     for (const FileIdentity& wanted : delta->description().base) {
       const auto by_delta = std::ranges::find_if(
@@ -80,7 +91,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& deltas, co
         bases.push_back(require_base(by_place->second, wanted, delta->name()));
       } else {
         throw Error(Fault::base_mismatch, base.name(),
-                    fmt::format("has no file {:?}, which {} applies to", wanted.path, path.string()));
+                    fmt::format("has no file {:?}, which {} applies to", wanted.path, delta->name()));
       }
     }
     made.push_back({delta_version(delta, bases, engine)});

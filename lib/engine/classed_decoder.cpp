@@ -35,7 +35,11 @@ ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& 
   const ClassCounts& counts = group.parameters().blocks.at(block);
   std::uint32_t changes = 0;
   for (std::uint32_t k = 0; k < group.parameters().class_count(); ++k) {
-    std::fill_n(change_classes_.get() + changes, counts[k], static_cast<std::uint8_t>(k));
+    // A few more than there are: the next class follows, and in the end there is room.
+    constexpr std::size_t k_at_a_time = 64;
+    for (std::size_t i = 0; i < counts[k]; i += k_at_a_time) {
+      std::memset(change_classes_.get() + changes + i, static_cast<int>(k), k_at_a_time);
+    }
     changes += counts[k];
   }
   if (changes == 0) refuse("its group has no numbers of changes for it");
