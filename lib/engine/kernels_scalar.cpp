@@ -87,12 +87,17 @@ void rank_changes(const void* elements, std::uint32_t, const std::uint8_t* bound
                   std::uint8_t* change_classes) {
   std::uint8_t class_of[256];
   list_classes(bounds, bound_count, class_of);
-  std::uint32_t members[16] = {};
+  // Counted in turn: one of the class of the last element would wait for that to be counted.
+  std::uint32_t members[4][16] = {};
+  const auto class_at = [&](std::uint32_t at) { return class_of[context_of<T, order>(load<T>(elements, at))]; };
   std::uint32_t at = 0;
   for (std::uint32_t i = 0; i < changes; ++i) {
-    for (; at < positions[i]; ++at) ++members[class_of[context_of<T, order>(load<T>(elements, at))]];
-    change_classes[i] = class_of[context_of<T, order>(load<T>(elements, at))];
-    ranks[i] = static_cast<std::uint16_t>(members[change_classes[i]]);
+    for (; at + 4 <= positions[i]; at += 4) {
+      for (std::uint32_t k = 0; k < 4; ++k) ++members[k][class_at(at + k)];
+    }
+    for (; at < positions[i]; ++at) ++members[at % 4][class_at(at)];
+    const std::uint8_t k = change_classes[i] = class_at(at);
+    ranks[i] = static_cast<std::uint16_t>(members[0][k] + members[1][k] + members[2][k] + members[3][k]);
   }
 }
 
