@@ -13,10 +13,9 @@ namespace {
 
 // As many as a delta's tables are worth bringing into the cache for.
 constexpr std::uint64_t k_blocks_at_a_time = 8;
-// Of changes, so that they are still in the second-level cache when blocks are taken through; more where blocks are
-// dense, but not of more than one step then.
+// Of changes, so that memory stays bounded however long the chain is; more where blocks are dense, but not of more than
+// one step then.
 constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
-
 // So much of a delta is read at once: a call for what a few blocks have takes longer than copying that.
 constexpr std::uint64_t k_read_bytes = std::uint64_t{32} << 10;
 

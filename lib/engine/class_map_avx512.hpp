@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t k_moves_at_a_time = 2048;
 
+/// What is in which range, of one stretch at a time; its memory is lent.
 class ClassMap {
  public:
   explicit ClassMap(const ClassRanges& wanted, void* scratch)
@@ -27,6 +28,7 @@ class ClassMap {
     }
   }
 
+  /// From now on the map is of these elements.
   template <class T, Order order>
   void look_at(const char* elements, std::uint32_t count) {
     StretchMarks marks;

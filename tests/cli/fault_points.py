@@ -17,12 +17,7 @@ def environment(below, *points):
 
 def require(case):
     """Skips the test where the binary cannot be run so."""
-    if not library().exists():
-        case.skipTest("fault-points.so is not built")
-    if testing.is_sanitized():
-        case.skipTest("a sanitizer cannot be preloaded after another library")
-    if testing.is_static():
-        case.skipTest("this binary cannot be made to fail: it is linked statically")
+    testing.require_preloadable(case, library())
     probe = case.write_weights("probe.safetensors", [])
     done = case.run_any("diff", probe, probe, "-o", case.scratch / "probe.delta",
                         env=environment(case.scratch, "open=EIO"))

@@ -94,12 +94,7 @@ def read_log(log):
 
 def require(case):
     """Skips the test where the binary cannot be run so."""
-    if not library().exists():
-        case.skipTest("kill-points.so is not built")
-    if testing.is_sanitized():
-        case.skipTest("a sanitizer cannot be preloaded after another library")
-    if testing.is_static():
-        case.skipTest("this binary cannot be watched: it is linked statically")
+    testing.require_preloadable(case, library())
     probe, log = case.write_weights("probe.safetensors", []), case.scratch / "probe.log"
     case.run_ok("diff", probe, probe, "-o", case.scratch / "probe.delta", env=environment(case.scratch, log=log))
     case.assertTrue(log.exists(), "kill-points.so does not see the calls of the binary")

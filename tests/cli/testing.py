@@ -149,6 +149,16 @@ def is_sanitized():
     return b"__asan_init" in content or b"__tsan_init" in content
 
 
+def require_preloadable(case, library):
+    """Skips the test where the binary cannot be run under that library."""
+    if not library.exists():
+        case.skipTest(f"{library.name} is not built")
+    if is_sanitized():
+        case.skipTest("a sanitizer cannot be preloaded after another library")
+    if is_static():
+        case.skipTest(f"{library.name} does not reach into this binary: it is linked statically")
+
+
 def is_static():
     """Whether the binary has no interpreter (ELF, program headers), so that nothing can be preloaded into it."""
     content = Path(WDELTA).read_bytes()
