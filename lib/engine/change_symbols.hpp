@@ -7,7 +7,7 @@
 #include "engine/class_map.hpp"
 #include "engine/engine.hpp"
 #include "engine/group_tables.hpp"
-#include "engine/sign_mask.hpp"
+#include "engine/sign_mask_chooser.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sign_mask.hpp"
-
+#include "engine/sign_mask_chooser.hpp"
 #include "groups.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 namespace wdelta {
@@ -113,6 +113,26 @@ TEST_CASE("a mask is found where signs follow columns, rows, or both, and none w
         CHECK((negatives == 0 || negatives == changes.size()));
       }
     }
+  }
+}
+
+TEST_CASE("rows have a mask where there are too few changes for one of columns") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const MatrixPlace place{50'000, 7};
+  const std::uint64_t count = 30 * place.row_elements;
+  const std::vector<std::uint8_t> rows = random_bytes(random, place.row_count(count));
+  for (const std::uint32_t apart : {1000, 100}) {  // few enough to look at all, and many
+    std::vector<SignedChange> changes;
+    for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % apart)) {
+      changes.push_back({i, rows[(place.first_element + i) / place.row_elements] & 1U});
+    }
+    CHECK(changes.size() < place.row_elements);
+    const SignMask mask = SignMaskChooser().choose(changes, place, count);
+    CHECK(mask.columns.empty());
+    CHECK(!mask.rows.empty());
+    const auto negatives = std::ranges::count(changes, 1U, &SignedChange::negative);
+    CHECK((negatives == 0 || static_cast<std::size_t>(negatives) == changes.size()));
   }
 }
 
