@@ -70,26 +70,23 @@ void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, 
 void ChangeSymbols::append_signs(ElementType type, std::uint32_t first_element, const RankedChanges& ranked) {
   const auto* const lowest_bytes = static_cast<const std::uint8_t*>(ranked.steps);
   const std::size_t changes = ranked.positions.size();
-  const std::size_t first = signs_.size();
-  orders_.insert(orders_.end(), order_.get(), order_.get() + changes);
-  signs_.resize(first + changes);
+  orders_.append(order_.get(), changes);
+  SignedChange* const signs = signs_.extend(changes);
   for (std::size_t i = 0; i < changes; ++i) {
-    signs_[first + i] = SignedChange(first_element + ranked.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
+    signs[i] = SignedChange(first_element + ranked.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
   }
 }
 
 void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block) {
   block.first_change = gap_symbols_.size();
   block.raw_begin = raw_.size();
-  gap_symbols_.resize(block.first_change + changes);
-  step_symbols_.resize(block.first_change + changes);
-  raw_.resize(block.raw_begin + changes * std::size_t{44} / 8 + 16);
-  std::uint8_t* const gap_symbols = gap_symbols_.data() + block.first_change;
-  std::uint8_t* const step_symbols = step_symbols_.data() + block.first_change;
-  const std::uint64_t raw_bits = coding.split_raw_bits(gaps_.get(), steps_.get(), changes, gap_symbols, step_symbols,
-                                                       raw_.data() + block.raw_begin);
+  std::uint8_t* const gap_symbols = gap_symbols_.extend(changes);
+  std::uint8_t* const step_symbols = step_symbols_.extend(changes);
+  std::uint8_t* const raw = raw_.extend(changes * std::size_t{44} / 8 + 16);
+  const std::uint64_t raw_bits =
+      coding.split_raw_bits(gaps_.get(), steps_.get(), changes, gap_symbols, step_symbols, raw);
   block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
-  raw_.resize(block.raw_end);
+  raw_.cut(block.raw_end);
 
   std::uint32_t i = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) {

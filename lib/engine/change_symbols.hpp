@@ -7,6 +7,7 @@
 #include "engine/class_map.hpp"
 #include "engine/engine.hpp"
 #include "engine/group_tables.hpp"
+#include "engine/scratch_vector.hpp"
 #include "engine/sign_mask_chooser.hpp"
 
 #include <array>
@@ -61,13 +62,13 @@ class ChangeSymbols {
   void take_signs();
 
   bool has_signs() const { return sign_keeping_ == SignKeeping::kept; }
-  std::span<SignedChange> signs() { return signs_; }
+  std::span<SignedChange> signs() { return signs_.span(); }
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
   /// One symbol for each change of the block, those of the first class first.
   const std::uint8_t* gaps_of(const BlockSymbols& block) const { return gap_symbols_.data() + block.first_change; }
   const std::uint8_t* steps_of(const BlockSymbols& block) const { return step_symbols_.data() + block.first_change; }
   std::span<const std::uint8_t> raw_of(const BlockSymbols& block) const {
-    return std::span(raw_).subspan(block.raw_begin, block.raw_end - block.raw_begin);
+    return raw_.span().subspan(block.raw_begin, block.raw_end - block.raw_begin);
   }
 
  private:
@@ -84,11 +85,11 @@ class ChangeSymbols {
   // Of the group.
   SignKeeping sign_keeping_ = SignKeeping::none;
   std::vector<BlockSymbols> blocks_;
-  std::vector<std::uint8_t> gap_symbols_;
-  std::vector<std::uint8_t> step_symbols_;
-  std::vector<SignedChange> signs_;
-  std::vector<std::uint16_t> orders_;  // from symbols to signs, block by block
-  std::vector<std::uint8_t> raw_;
+  ScratchVector<std::uint8_t> gap_symbols_;
+  ScratchVector<std::uint8_t> step_symbols_;
+  ScratchVector<SignedChange> signs_;
+  ScratchVector<std::uint16_t> orders_;  // from symbols to signs, block by block
+  ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;
 };
 

@@ -65,7 +65,11 @@ std::uint64_t ClassChooser::ContextCounts::cost_as_one_class() const {
 }
 
 void ClassChooser::clear() {
-  contexts_.fill({});
+  // Most contexts never occur, and all together they are larger than the first-level cache.
+  for (std::size_t context = 0; context < contexts_.size(); ++context) {
+    if (is_counted_[context]) contexts_[context] = {};
+  }
+  is_counted_.fill(false);
   element_count_ = 0;
   change_count_ = 0;
 }
@@ -75,16 +79,32 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
   with_width(type.width_bytes, [&]<class T>(T) {
     const std::size_t element_count = base.size() / sizeof(T);
     const std::size_t every = element_count_ < k_many_elements ? k_every_elements : k_every_elements_later;
-    for (std::size_t first = 0; first < element_count; first += every) {
-      const std::size_t last = std::min(first + k_piece_elements, element_count);
-      // The piece stands for all up to the next.
-      const std::size_t stands_for = std::min(first + every, element_count) - first;
-      const std::uint64_t each = std::max<std::size_t>(1, stands_for / (last - first));
-      for (std::size_t i = first; i < last; ++i)
-        contexts_[context_of(load<T>(base.data(), i), type.kind)].elements += each;
+    const auto context_at = [&](std::size_t i) { return context_of(load<T>(base.data(), i), type.kind); };
+    // Few contexts are most elements: counted in turns, so that a count does not wait for the one just before.
+    std::array<std::array<std::uint32_t, 256>, 4> counts{};
+    std::size_t first = 0;
+    for (; first + every <= element_count; first += every) {
+      for (std::size_t i = first; i < first + k_piece_elements; i += 4) {
+        for (std::size_t turn = 0; turn < 4; ++turn) ++counts[turn][context_at(i + turn)];
+      }
+    }
+    // A piece stands for all up to the next.
+    for (std::size_t context = 0; context < contexts_.size(); ++context) {
+      const std::uint64_t count =
+          std::uint64_t{counts[0][context]} + counts[1][context] + counts[2][context] + counts[3][context];
+      if (count == 0) continue;
+      contexts_[context].elements += count * (every / k_piece_elements);
+      is_counted_[context] = true;
+    }
+    const std::size_t last = std::min(first + k_piece_elements, element_count);
+    for (std::size_t i = first; i < last; ++i) {
+      contexts_[context_at(i)].elements += std::max<std::size_t>(1, (element_count - first) / (last - first));
+      is_counted_[context_at(i)] = true;
     }
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      ContextCounts& context = contexts_[context_of(load<T>(base.data(), positions[i]), type.kind)];
+      const std::uint8_t at = context_at(positions[i]);
+      is_counted_[at] = true;
+      ContextCounts& context = contexts_[at];
       // Of steps 1, 2, 3, 4 the distances are 1, 1, 2, 2.
       const auto beyond_one = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
       ++context.changes[beyond_one < 4 ? beyond_one : static_cast<std::size_t>(std::bit_width(beyond_one)) + 1];

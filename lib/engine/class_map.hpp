@@ -65,7 +65,8 @@ class ClassChooser {
   };
   std::vector<Run> runs() const;
 
-  std::array<ContextCounts, 256> contexts_;
+  std::array<ContextCounts, 256> contexts_{};
+  std::array<bool, 256> is_counted_{};  // which of them are not all 0
   std::uint64_t element_count_ = 0;
   std::uint64_t change_count_ = 0;
 };

@@ -36,9 +36,9 @@ struct HeldBlocks {
     std::size_t changes;
   };
   std::vector<Block> blocks;
-  std::vector<std::uint8_t> base;
-  std::vector<std::uint16_t> positions;
-  std::vector<std::uint8_t> steps;
+  ScratchVector<std::uint8_t> base;
+  ScratchVector<std::uint16_t> positions;
+  ScratchVector<std::uint8_t> steps;
 
   void clear() {
     blocks.clear();
@@ -106,9 +106,8 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   std::size_t change_at = 0;
   for (const HeldBlocks::Block& block : held.blocks) {
     gather(engine, block.index,
-           {std::span(held.base).subspan(base_at, block.base_bytes),
-            std::span(held.positions).subspan(change_at, block.changes),
-            held.steps.data() + change_at * type.width_bytes});
+           {held.base.span().subspan(base_at, block.base_bytes),
+            held.positions.span().subspan(change_at, block.changes), held.steps.data() + change_at * type.width_bytes});
     base_at += block.base_bytes;
     change_at += block.changes;
   }
@@ -122,9 +121,9 @@ void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, cons
 void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
   const auto* const typed_steps = static_cast<const std::uint8_t*>(changes.steps);
   held.blocks.push_back({index, changes.base.size(), changes.positions.size()});
-  held.base.insert(held.base.end(), changes.base.begin(), changes.base.end());
-  held.positions.insert(held.positions.end(), changes.positions.begin(), changes.positions.end());
-  held.steps.insert(held.steps.end(), typed_steps, typed_steps + changes.positions.size() * type.width_bytes);
+  held.base.append(changes.base.data(), changes.base.size());
+  held.positions.append(changes.positions.data(), changes.positions.size());
+  held.steps.append(typed_steps, changes.positions.size() * type.width_bytes);
 }
 
 // Everything but the counts of blocks.

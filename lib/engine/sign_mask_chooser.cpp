@@ -66,8 +66,7 @@ void SignMaskChooser::find_rows(std::span<const SignedChange> changes, const Mat
   // so that what rounding the factor up adds to the product is less than 2^40, and the product less than 2^63.
   const std::uint64_t factor = ((std::uint64_t{1} << 40) + place.row_elements - 1) / place.row_elements;
   const std::size_t found = in_columns_.size();
-  in_columns_.resize(found + changes.size());
-  InColumn* const in_columns = in_columns_.data() + found;
+  InColumn* const in_columns = in_columns_.extend(changes.size());
   for (std::size_t i = 0; i < changes.size();) {
     const std::size_t first = i;
     const std::uint64_t row = ((first_column + changes[i].element()) * factor) >> 40;
@@ -131,7 +130,7 @@ double SignMaskChooser::deviations_of_weighted_rows() {
 // Rows as they are.
 void SignMaskChooser::count_columns(std::uint64_t column_count) {
   columns_.assign(column_count, {});
-  for (const InColumn change : in_columns_) {
+  for (const InColumn change : in_columns_.span()) {
     Column& column = columns_[change.column];
     ++column.changes;
     column.negatives -= static_cast<std::uint32_t>(std::int32_t{change.negative});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/scratch_vector.hpp"
 #include "engine/sign_mask.hpp"
 
 #include <cstddef>
@@ -72,8 +73,8 @@ class SignMaskChooser {
   std::vector<std::uint8_t> packed_columns() const;
   std::vector<std::uint8_t> packed_rows(std::uint64_t row_count) const;
 
-  std::vector<InColumn> in_columns_;  // changes, row by row
-  std::vector<Row> rows_;             // those with changes
+  ScratchVector<InColumn> in_columns_;  // changes, row by row
+  std::vector<Row> rows_;               // those with changes
   std::vector<Column> columns_;
   std::vector<std::int64_t> column_sums_;  // of signs, as much as the rows are sure
   std::vector<std::int16_t> weights_;      // what rows are fitted to, column by column

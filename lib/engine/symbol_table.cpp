@@ -87,8 +87,11 @@ std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bu
 std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count) {
   if (count == 0) return 0;
   const std::uint64_t wanted = std::uint64_t{count} * weight_of(63) / largest_count;
-  std::uint8_t code = 1;
-  while (code < 63 && weight_of(code + 1U) <= wanted) ++code;
+  // The largest whose weight is not more, or 1: four from each power of two on.
+  const std::uint32_t doublings = static_cast<std::uint32_t>(std::bit_width(wanted | 4)) - 3;
+  const std::uint64_t quarters = std::max<std::uint64_t>(4, wanted >> doublings) - 4;
+  const std::uint32_t code_below = 1 + 4 * doublings + static_cast<std::uint32_t>(quarters);
+  auto code = static_cast<std::uint8_t>(std::min(code_below, 63U));
   // Between two: the nearer.
   if (code < 63 && wanted - std::min<std::uint64_t>(wanted, weight_of(code)) > weight_of(code + 1U) - wanted) ++code;
   return code;
