@@ -64,6 +64,8 @@ struct GroupEncoder::Scratch {
   // Of one block.
   std::unique_ptr<std::uint16_t[]> positions = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
+  std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements + 64);
+  std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements + 64);
   // Of the group.
   ElementType type;
   MatrixPlace place;
@@ -226,18 +228,22 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   }
   const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
   if (choice_ != BlockChoice::classed && is_all_zeros(base) && is_told_from_zeros(count, bytes)) return;
+  const BlockKernels& kernels = engine_->block(scratch.type);
+  const bool is_ranked = scratch.bounds.has_value();
   const std::uint32_t changes =
-      engine_->block(scratch.type)
-          .find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
+      is_ranked
+          ? kernels.find_ranked_changes(base.data(), next.data(), count, scratch.bounds->data(),
+                                        static_cast<std::uint32_t>(scratch.bounds->size()), scratch.positions.get(),
+                                        scratch.steps.get(), scratch.ranks.get(), scratch.change_classes.get())
+          : kernels.find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
   if (changes == 0) return;
   const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
   weigh({count, positions, scratch.steps.get(), nullptr}, bytes, [&] {
-    const FoundChanges found{base, positions, scratch.steps.get()};
     const std::size_t index = scratch.blocks.size() - 1;
-    if (scratch.bounds) {
-      scratch.gather(*engine_, index, found);
+    if (is_ranked) {
+      add_ranks(index, {positions, scratch.steps.get(), scratch.ranks.get(), scratch.change_classes.get()});
     } else {
-      scratch.hold(index, found);
+      scratch.hold(index, {base, positions, scratch.steps.get()});
     }
   });
 }

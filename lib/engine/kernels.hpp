@@ -9,7 +9,7 @@ namespace wdelta {
 
 /// What an engine does for one element type, on blocks of at most 65,536 elements. Bits are compared, never numbers.
 /// Arrays need no alignment. No function reads a byte outside `count` elements or writes outside what it says, but for
-/// `positions` and `steps` of find_changes: these must have room for `count` + 64 entries.
+/// what find_changes and find_ranked_changes write: that must have room for `count` + 64 entries.
 ///
 /// A step is zigzag(order(next) - order(base)) modulo 2^(8·width), stored unsigned in the element's width, where
 /// order() maps sign-magnitude bits to two's complement for floating elements (x ^ (x<0 ? 0x7f…f : 0)) and is the
@@ -33,6 +33,11 @@ struct BlockKernels {
   void (*rank_changes)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                        const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                        std::uint8_t* change_classes);
+  /// find_changes() and rank_changes() of what it finds, at once; `ranks` and `change_classes` have room for `count` +
+  /// 64 entries too.
+  std::uint32_t (*find_ranked_changes)(const void* base, const void* next, std::uint32_t count,
+                                       const std::uint8_t* bounds, std::uint32_t bound_count, std::uint16_t* positions,
+                                       void* steps, std::uint16_t* ranks, std::uint8_t* change_classes);
 };
 
 /// The changes of a classed block, those of class 0 first.

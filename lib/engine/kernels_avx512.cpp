@@ -20,6 +20,9 @@ constexpr std::uint32_t k_found_at_a_time = sizeof(T) <= 2 ? 4096 : 8192 / sizeo
 template <class T>
 constexpr std::uint32_t k_pick_above = k_found_at_a_time<T> * sizeof(T) / 16;
 
+// Of two streams at once the second-level cache gives a little more when asked early.
+constexpr std::size_t k_ahead_bytes = 512;
+
 alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                                                   32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
@@ -142,52 +145,70 @@ void store_steps(const T* from, const T* to, std::uint32_t count, char* steps) {
   }
 }
 
+/// The elements that differ in a stretch, on both sides, and rubbish behind them.
+template <class T>
+struct Picked {
+  T from[k_found_at_a_time<T> + 64];
+  T to[k_found_at_a_time<T> + 64];
+};
+
+/// Of at most k_found_at_a_time elements; positions are counted from `first` before them on.
+template <class T>
+std::uint32_t find_in_stretch(const char* base, const char* next, std::uint32_t length, std::uint32_t first,
+                              std::uint16_t* positions, Picked<T>& picked) {
+  constexpr std::uint32_t words = k_found_at_a_time<T> / k_word;
+  static_assert(words <= 64);
+  alignas(64) std::uint64_t masks[words];
+  std::uint32_t at = 0;
+  for (; at + k_word <= length; at += k_word) {
+    masks[at / k_word] = unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T));
+    for (std::size_t v = 0; v < sizeof(T); ++v) {
+      _mm_prefetch(base + at * sizeof(T) + 64 * v + k_ahead_bytes, _MM_HINT_T0);
+      _mm_prefetch(next + at * sizeof(T) + 64 * v + k_ahead_bytes, _MM_HINT_T0);
+    }
+  }
+  if (at < length) {
+    masks[at / k_word] = unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T), length - at);
+    at += k_word;
+  }
+  for (; at < k_found_at_a_time<T>; at += k_word) masks[at / k_word] = 0;
+
+  std::uint32_t changes = 0;
+  const std::uint64_t changed_words = not_empty(masks, words);
+  for (std::uint64_t left = changed_words; left != 0; left &= left - 1) {
+    const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
+    changes += list_bits(masks[word], first + word * k_word, positions + changes);
+  }
+  if (changes > k_pick_above<T>) {
+    std::uint32_t count = 0;
+    for (at = 0; at < length; at += k_word) {
+      const std::uint64_t mask = masks[at / k_word];
+      const std::uint32_t there = length - at < k_word ? length - at : k_word;
+      pick<T>(base + at * sizeof(T), mask, there, picked.from + count);
+      pick<T>(next + at * sizeof(T), mask, there, picked.to + count);
+      count += static_cast<std::uint32_t>(__builtin_popcountll(mask));
+    }
+  } else {
+    for (std::uint32_t i = 0; i < changes; ++i) {
+      const std::size_t position = positions[i] - first;
+      picked.from[i] = load<T>(base, position);
+      picked.to[i] = load<T>(next, position);
+    }
+  }
+  return changes;
+}
+
 template <class T, Order order>
 std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
                            void* steps) {
-  constexpr std::uint32_t words = k_found_at_a_time<T> / k_word;
-  static_assert(words <= 64);
+  Picked<T> picked;
   std::uint32_t found = 0;
   for (std::uint32_t first = 0; first < count; first += k_found_at_a_time<T>) {
     const std::uint32_t length = count - first < k_found_at_a_time<T> ? count - first : k_found_at_a_time<T>;
-    const char* const from_bytes = static_cast<const char*>(base) + first * sizeof(T);
-    const char* const to_bytes = static_cast<const char*>(next) + first * sizeof(T);
-    alignas(64) std::uint64_t masks[words];
-    std::uint32_t at = 0;
-    for (; at + k_word <= length; at += k_word) {
-      masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T));
-    }
-    if (at < length) {
-      masks[at / k_word] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), length - at);
-      at += k_word;
-    }
-    for (; at < k_found_at_a_time<T>; at += k_word) masks[at / k_word] = 0;
-
-    std::uint32_t changes = 0;
-    const std::uint64_t changed_words = not_empty(masks, words);
-    for (std::uint64_t left = changed_words; left != 0; left &= left - 1) {
-      const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
-      changes += list_bits(masks[word], first + word * k_word, positions + found + changes);
-    }
-    T from[k_found_at_a_time<T> + 64];
-    T to[k_found_at_a_time<T> + 64];
-    if (changes > k_pick_above<T>) {
-      std::uint32_t picked = 0;
-      for (at = 0; at < length; at += k_word) {
-        const std::uint64_t mask = masks[at / k_word];
-        const std::uint32_t there = length - at < k_word ? length - at : k_word;
-        pick<T>(from_bytes + at * sizeof(T), mask, there, from + picked);
-        pick<T>(to_bytes + at * sizeof(T), mask, there, to + picked);
-        picked += static_cast<std::uint32_t>(__builtin_popcountll(mask));
-      }
-    } else {
-      for (std::uint32_t i = 0; i < changes; ++i) {
-        const std::size_t position = positions[found + i];
-        from[i] = load<T>(base, position);
-        to[i] = load<T>(next, position);
-      }
-    }
-    store_steps<T, order>(from, to, changes, static_cast<char*>(steps) + found * sizeof(T));
+    const std::uint32_t changes = find_in_stretch<T>(static_cast<const char*>(base) + first * sizeof(T),
+                                                     static_cast<const char*>(next) + first * sizeof(T), length, first,
+                                                     positions + found, picked);
+    store_steps<T, order>(picked.from, picked.to, changes, static_cast<char*>(steps) + found * sizeof(T));
     found += changes;
   }
   return found;
@@ -266,27 +287,44 @@ struct Census {
   }
 };
 
-// With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in.
+/// The marks of one stretch and what lies before each of its words. Stretches are marked in turn.
+template <class T, Order order, std::uint32_t quarters>
+struct Ranks {
+  ClassMarks<k_words> marks;
+  Census<quarters> census;
+  std::uint32_t marked = 0;  // elements
+
+  void mark_up_to(const char* elements, std::uint32_t end, const ClassTable& table) {
+    for (; marked < end; marked += k_stretch) {
+      mark_stretch<T, order>(elements + marked * sizeof(T), end - marked < k_stretch ? end - marked : k_stretch, table,
+                             marks);
+      census.count(marks);
+    }
+  }
+  // With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in.
+  std::uint16_t of(std::uint32_t place, std::uint32_t k) const {
+    const std::uint32_t word = place / k_word;
+    const std::uint64_t members = marks.ends[k % 4 * k_words + word] & marks.begins[k / 4 * k_words + word];
+    const std::uint64_t before = _bzhi_u64(members, place % k_word);
+    return static_cast<std::uint16_t>(census.before[k / 4][word][k % 4] +
+                                      static_cast<std::uint32_t>(__builtin_popcountll(before)));
+  }
+};
+
 template <class T, Order order, std::uint32_t quarters>
 void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable& table, const std::uint16_t* positions,
                      std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes) {
   const char* const from = static_cast<const char*>(elements);
-  ClassMarks<k_words> marks;
-  Census<quarters> census;
+  Ranks<T, order, quarters> in_stretch;
   std::uint32_t change = 0;
   for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
-    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    mark_stretch<T, order>(from + first * sizeof(T), length, table, marks);
-    census.count(marks);
-    for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
+    const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
+    in_stretch.mark_up_to(from, end, table);
+    for (; change < changes && positions[change] < end; ++change) {
       const std::uint32_t position = positions[change];
-      const std::uint32_t word = (position - first) / k_word;
       const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, position))];
-      const std::uint64_t before =
-          _bzhi_u64(marks.ends[k % 4 * k_words + word] & marks.begins[k / 4 * k_words + word], position % k_word);
       change_classes[change] = k;
-      ranks[change] = static_cast<std::uint16_t>(census.before[k / 4][word][k % 4] +
-                                                 static_cast<std::uint32_t>(__builtin_popcountll(before)));
+      ranks[change] = in_stretch.of(position - first, k);
     }
   }
 }
@@ -305,9 +343,67 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
   rank(rank_changes_of<T, order, 4>);
 }
 
+/// The classes of `count` elements, and rubbish up to 64 entries behind them; as many elements can be read.
+template <class T, Order order>
+void store_classes(const T* elements, std::uint32_t count, const ClassTable& table, std::uint8_t* classes) {
+  // contexts_of() turned groups of eight round.
+  const __m512i turned_round =
+      _mm512_set4_epi64(0x08090a0b0c0d0e0f, 0x0001020304050607, 0x08090a0b0c0d0e0f, 0x0001020304050607);
+  for (std::uint32_t i = 0; i < count; i += 64) {
+    const __m512i contexts = contexts_of<T, order>(reinterpret_cast<const char*>(elements + i));
+    const __m512i found =
+        table.span == Span::narrow ? table.classes<Span::narrow>(contexts) : table.classes<Span::wide>(contexts);
+    _mm512_storeu_si512(classes + i, _mm512_shuffle_epi8(found, turned_round));
+  }
+}
+
+// A stretch is read from the second-level cache once, and is in the first-level cache still when it is marked; only
+// those without changes are gone by then, and the last of them need no marks at all.
+template <class T, Order order, std::uint32_t quarters>
+std::uint32_t find_ranked_changes_of(const void* base, const void* next, std::uint32_t count, const ClassTable& table,
+                                     std::uint16_t* positions, void* steps, std::uint16_t* ranks,
+                                     std::uint8_t* change_classes) {
+  static_assert(k_stretch % k_found_at_a_time<T> == 0);
+  const char* const from = static_cast<const char*>(base);
+  const char* const to = static_cast<const char*>(next);
+  Picked<T> picked;
+  Ranks<T, order, quarters> in_stretch;
+  std::uint32_t found = 0;
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
+    const std::uint32_t before = found;
+    for (std::uint32_t at = first; at < end; at += k_found_at_a_time<T>) {
+      const std::uint32_t length = end - at < k_found_at_a_time<T> ? end - at : k_found_at_a_time<T>;
+      const std::uint32_t changes =
+          find_in_stretch<T>(from + at * sizeof(T), to + at * sizeof(T), length, at, positions + found, picked);
+      store_steps<T, order>(picked.from, picked.to, changes, static_cast<char*>(steps) + found * sizeof(T));
+      store_classes<T, order>(picked.from, changes, table, change_classes + found);
+      found += changes;
+    }
+    if (found == before) continue;
+    in_stretch.mark_up_to(from, end, table);
+    for (std::uint32_t i = before; i < found; ++i) ranks[i] = in_stretch.of(positions[i] - first, change_classes[i]);
+  }
+  return found;
+}
+
+template <class T, Order order>
+std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
+                                  std::uint32_t bound_count, std::uint16_t* positions, void* steps,
+                                  std::uint16_t* ranks, std::uint8_t* change_classes) {
+  const ClassTable table(bounds, bound_count);
+  const auto find = [&](auto find_of_quarters) {
+    return find_of_quarters(base, next, count, table, positions, steps, ranks, change_classes);
+  };
+  if (bound_count < 4) return find(find_ranked_changes_of<T, order, 1>);
+  if (bound_count < 8) return find(find_ranked_changes_of<T, order, 2>);
+  if (bound_count < 12) return find(find_ranked_changes_of<T, order, 3>);
+  return find(find_ranked_changes_of<T, order, 4>);
+}
+
 template <class T, Order order>
 constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>, rank_changes<T, order>};
+                                  merge_steps<T, order>,  rank_changes<T, order>,  find_ranked_changes<T, order>};
 
 }  // namespace
 

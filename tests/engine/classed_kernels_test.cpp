@@ -175,6 +175,65 @@ TEST_CASE("a change has the class of its context, and for a rank the elements of
   }
 }
 
+TEST_CASE("changes that are found and ranked at once are those found, then ranked") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const auto room_for = [](std::size_t width) { return Guarded(width * (65536 + 64) + 64); };
+  Guarded base_room = room_for(4), next_room = room_for(4), bound_room(16);
+  Guarded position_room = room_for(2), step_room = room_for(4), rank_room = room_for(2), class_room = room_for(1);
+  for (const ElementType type : k_element_types) {
+    if (type.width_bytes == 8) continue;
+    const std::size_t width = type.width_bytes;
+    for (const std::size_t count : counts_of_elements()) {
+      for (const double density : {0.0, 0.0002, 0.01, 0.5, 1.0}) {
+        const ClassBounds bounds = classed_bounds(random);
+        const auto bound_count = static_cast<std::uint32_t>(bounds.size());
+        const Bytes base = random_bytes(random, count * width);
+        const auto positions = random_positions(random, count, density);
+        const auto changes = static_cast<std::uint32_t>(positions.size());
+        Bytes next = base;
+        Bytes steps(changes * width);
+        for (std::size_t i = 0; i < changes; ++i) {
+          const std::uint64_t a = get(base.data(), positions[i], type.width_bytes);
+          const std::uint64_t b = a ^ (1 + random() % 255);
+          put(next.data(), positions[i], type.width_bytes, b);
+          put(steps.data(), i, type.width_bytes, step_by_the_page(a, b, type));
+        }
+        Bytes ranks(2 * changes);
+        Bytes classes(changes);
+        engine_named("scalar").block(type).rank_changes(base.data(), static_cast<std::uint32_t>(count), bounds.data(),
+                                                        bound_count, positions.data(), changes,
+                                                        typed<std::uint16_t>(ranks), classes.data());
+        each_usable_engine([&](const Engine& engine) {
+          for (const std::size_t distance : {0, 1}) {
+            const auto from = base_room.copy(base, distance);
+            const auto to = next_room.copy(next, distance);
+            const auto found_positions = position_room.last(2 * (count + 64), 2 * distance);
+            const auto found_steps = step_room.last(width * (count + 64), 4 * distance);
+            const auto found_ranks = rank_room.last(2 * (count + 64), 2 * distance);
+            const auto found_classes = class_room.last(count + 64, distance);
+            const std::uint32_t found = engine.block(type).find_ranked_changes(
+                from.data(), to.data(), static_cast<std::uint32_t>(count), bound_room.copy(bounds).data(), bound_count,
+                typed<std::uint16_t>(found_positions), found_steps.data(), typed<std::uint16_t>(found_ranks),
+                found_classes.data());
+            CAPTURE(engine.name);
+            CAPTURE(int{type.width_bytes});
+            CAPTURE(int(type.kind));
+            CAPTURE(count);
+            CAPTURE(density);
+            CAPTURE(distance);
+            REQUIRE(found == changes);
+            if (!std::ranges::equal(found_positions.first(2 * found), bytes_of(positions))) FAIL("other positions");
+            if (!std::ranges::equal(found_steps.first(width * found), steps)) FAIL("other steps");
+            if (!std::ranges::equal(found_ranks.first(2 * found), ranks)) FAIL("other ranks");
+            if (!std::ranges::equal(found_classes.first(found), classes)) FAIL("other classes");
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("every context has its class, under any bounds") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
