@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "store/http/http_connection.hpp"
+#include "store/http/libcurl.hpp"
 #include "store/http/url.hpp"
 
 #include <algorithm>
@@ -14,13 +15,13 @@ HttpClient::HttpClient(NetworkOptions options, Execution execution)
     : options_(std::move(options)), execution_(std::move(execution)), rate_limit_(options_.bytes_per_second) {
   options_.transfers = std::max(1u, options_.transfers);
   // Counted by libcurl: every client may do it.
-  if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+  if (libcurl().global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
     throw Error(Fault::internal, "libcurl", "cannot be initialised");
 }
 
 HttpClient::~HttpClient() {
   idle_.clear();
-  curl_global_cleanup();
+  libcurl().global_cleanup();
 }
 
 std::unique_ptr<HttpConnection> HttpClient::take_connection() {

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "store/http/http_transfer.hpp"
+#include "store/http/libcurl.hpp"
 #include "store/http/url.hpp"
 
 #include <array>
@@ -19,10 +20,10 @@ class HeaderList {
  public:
   HeaderList() = default;
   HeaderList(const HeaderList&) = delete;
-  ~HeaderList() { curl_slist_free_all(list_); }
+  ~HeaderList() { libcurl().slist_free_all(list_); }
 
   void add(const std::string& line) {
-    curl_slist* longer = curl_slist_append(list_, line.c_str());
+    curl_slist* longer = libcurl().slist_append(list_, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     list_ = longer;
   }
@@ -37,34 +38,34 @@ class HeaderList {
 };
 
 void set_up(CURL* easy, const HttpRequest& request, const NetworkOptions& options) {
-  curl_easy_reset(easy);
-  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, k_buffer_bytes);
-  curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, k_buffer_bytes);
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout.count()));
-  if (!options.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+  libcurl().easy_reset(easy);
+  libcurl().easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  libcurl().easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  libcurl().easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+  libcurl().easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  libcurl().easy_setopt(easy, CURLOPT_BUFFERSIZE, k_buffer_bytes);
+  libcurl().easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, k_buffer_bytes);
+  libcurl().easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
+  libcurl().easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout.count()));
+  if (!options.ca_file.empty()) libcurl().easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
   if (request.body) {
-    curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body->size_bytes));
+    libcurl().easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+    libcurl().easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body->size_bytes));
   }
-  if (request.is_sent_once) curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+  if (request.is_sent_once) libcurl().easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
   if (request.method == "HEAD") {
-    curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    libcurl().easy_setopt(easy, CURLOPT_NOBODY, 1L);
   } else {
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    libcurl().easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
 }
 
 HttpFailure failure_of(CURLcode code, const char* detail) {
   using Kind = HttpFailure::Kind;
-  const std::string what = *detail != '\0' ? detail : curl_easy_strerror(code);
+  const std::string what = *detail != '\0' ? detail : libcurl().easy_strerror(code);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -90,39 +91,39 @@ HttpFailure failure_of(CURLcode code, const char* detail) {
 
 }  // namespace
 
-HttpConnection::HttpConnection() : multi_(curl_multi_init()), easy_(curl_easy_init()) {
+HttpConnection::HttpConnection() : multi_(libcurl().multi_init()), easy_(libcurl().easy_init()) {
   if (multi_ == nullptr || easy_ == nullptr) {
-    if (easy_ != nullptr) curl_easy_cleanup(easy_);
-    if (multi_ != nullptr) curl_multi_cleanup(multi_);
+    if (easy_ != nullptr) libcurl().easy_cleanup(easy_);
+    if (multi_ != nullptr) libcurl().multi_cleanup(multi_);
     throw std::bad_alloc();
   }
 }
 
 HttpConnection::~HttpConnection() {
-  curl_easy_cleanup(easy_);
-  curl_multi_cleanup(multi_);
+  libcurl().easy_cleanup(easy_);
+  libcurl().multi_cleanup(multi_);
 }
 
 // libcurl's own loop looks at its callbacks once a second; this one is woken by a stop at once.
 CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const std::stop_token& stop,
                                     HttpTransfer& transfer) {
   constexpr int k_longest_wait_ms = 500;
-  const std::stop_callback wake(stop, [this] { curl_multi_wakeup(multi_); });
+  const std::stop_callback wake(stop, [this] { libcurl().multi_wakeup(multi_); });
   for (;;) {
     int running = 0;
-    if (curl_multi_perform(multi_, &running) != CURLM_OK) return CURLE_OUT_OF_MEMORY;
+    if (libcurl().multi_perform(multi_, &running) != CURLM_OK) return CURLE_OUT_OF_MEMORY;
     if (stop.stop_requested()) return CURLE_ABORTED_BY_CALLBACK;
     if (running == 0) break;
     // Until it is connected the other timeout counts.
     curl_off_t connected_us = 0;
-    curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    libcurl().easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
     const auto now = std::chrono::steady_clock::now();
     if (connected_us == 0) transfer.last_moved = now;
     if (now - transfer.last_moved > options.stall_timeout) return CURLE_OPERATION_TIMEDOUT;
-    curl_multi_poll(multi_, nullptr, 0, k_longest_wait_ms, nullptr);
+    libcurl().multi_poll(multi_, nullptr, 0, k_longest_wait_ms, nullptr);
   }
   int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+  while (const CURLMsg* message = libcurl().multi_info_read(multi_, &left)) {
     if (message->msg == CURLMSG_DONE) return message->data.result;
   }
   return CURLE_RECV_ERROR;
@@ -137,14 +138,14 @@ HttpOutcome HttpConnection::send(const HttpRequest& request, const NetworkOption
   for (const HttpHeader& header : request.secret_headers) headers.add(header);
   headers.add("Expect:");  // it would cost every body a round trip
   set_up(easy_, request, options);
-  curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, detail.data());
+  libcurl().easy_setopt(easy_, CURLOPT_HTTPHEADER, headers.get());
+  libcurl().easy_setopt(easy_, CURLOPT_ERRORBUFFER, detail.data());
   transfer.attach(easy_);
 
-  curl_multi_add_handle(multi_, easy_);
+  libcurl().multi_add_handle(multi_, easy_);
   const CURLcode code = run_to_end(options, stop, transfer);
-  curl_multi_remove_handle(multi_, easy_);
-  curl_easy_reset(easy_);  // it points at what ends here
+  libcurl().multi_remove_handle(multi_, easy_);
+  libcurl().easy_reset(easy_);  // it points at what ends here
 
   if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/http_transfer.hpp"
 
+#include "store/http/libcurl.hpp"
+
 #include <algorithm>
 #include <charconv>
 
@@ -92,10 +94,10 @@ void HttpTransfer::attach(CURL* easy) {
   const Write on_body = [](char* bytes, std::size_t, std::size_t size, void* self) {
     return static_cast<HttpTransfer*>(self)->take_body({reinterpret_cast<const std::uint8_t*>(bytes), size});
   };
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
+  libcurl().easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+  libcurl().easy_setopt(easy, CURLOPT_HEADERDATA, this);
+  libcurl().easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+  libcurl().easy_setopt(easy, CURLOPT_WRITEDATA, this);
   if (!request.body) return;
   const Write on_read = [](char* room, std::size_t count, std::size_t size, void* self) {
     return static_cast<HttpTransfer*>(self)->give_body({reinterpret_cast<std::uint8_t*>(room), count * size});
@@ -104,10 +106,10 @@ void HttpTransfer::attach(CURL* easy) {
     return origin == SEEK_SET ? static_cast<HttpTransfer*>(self)->seek_body(static_cast<std::uint64_t>(offset))
                               : CURL_SEEKFUNC_CANTSEEK;
   };
-  curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
-  curl_easy_setopt(easy, CURLOPT_READDATA, this);
-  curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
-  curl_easy_setopt(easy, CURLOPT_SEEKDATA, this);
+  libcurl().easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
+  libcurl().easy_setopt(easy, CURLOPT_READDATA, this);
+  libcurl().easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+  libcurl().easy_setopt(easy, CURLOPT_SEEKDATA, this);
 }
 
 }  // namespace wdelta

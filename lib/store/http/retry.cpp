@@ -2,12 +2,12 @@
 #include "store/http/retry.hpp"
 
 #include "base/error.hpp"
+#include "store/http/libcurl.hpp"
 #include "store/http/url.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <ctime>
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <random>
 
@@ -79,7 +79,7 @@ std::optional<std::chrono::milliseconds> wait_asked_for(const HttpResponse& resp
   const std::string after = response.header_or_empty("retry-after");
   if (after.empty()) return std::nullopt;
   if (const auto count = number_behind(" " + after, " ")) return std::chrono::seconds(*count);
-  const std::time_t moment = curl_getdate(after.c_str(), nullptr);
+  const std::time_t moment = libcurl().getdate(after.c_str(), nullptr);
   if (moment < 0) return std::nullopt;
   return std::chrono::seconds(std::max<std::int64_t>(0, moment - now_s));
 }

@@ -2,8 +2,8 @@
 #include "store/http/url.hpp"
 
 #include "base/error.hpp"
+#include "store/http/libcurl.hpp"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <memory>
 
@@ -12,24 +12,24 @@ namespace wdelta {
 namespace {
 
 struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+  void operator()(CURLU* url) const { libcurl().url_cleanup(url); }
 };
 using Url = std::unique_ptr<CURLU, UrlDeleter>;
 
 Url parsed(const std::string& text) {
-  Url url(curl_url());
+  Url url(libcurl().url());
   if (!url) throw std::bad_alloc();
-  const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME);
+  const CURLUcode code = libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME);
   if (code != CURLUE_OK)
-    throw Error(Fault::usage, shown_url(text), fmt::format("is no URL: {}", curl_url_strerror(code)));
+    throw Error(Fault::usage, shown_url(text), fmt::format("is no URL: {}", libcurl().url_strerror(code)));
   return url;
 }
 
 std::string part(const Url& url, CURLUPart which, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_url_get(url.get(), which, &text, flags) != CURLUE_OK || text == nullptr) return "";
+  if (libcurl().url_get(url.get(), which, &text, flags) != CURLUE_OK || text == nullptr) return "";
   std::string copy = text;
-  curl_free(text);
+  libcurl().free(text);
   return copy;
 }
 
@@ -110,7 +110,7 @@ HttpRequest redirected(const HttpRequest& request, const HttpResponse& response)
   }
   const Url url = parsed(request.url);
   const bool was_secure = part(url, CURLUPART_SCHEME) == "https";
-  if (curl_url_set(url.get(), CURLUPART_URL, location->c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+  if (libcurl().url_set(url.get(), CURLUPART_URL, location->c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
     throw Error(Fault::network, shown_url(request.url), "sends us on to what is no URL");
   }
   const std::string scheme = part(url, CURLUPART_SCHEME);

@@ -3,13 +3,13 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "store/http/libcurl.hpp"
 #include "store/http/retry.hpp"
 #include "store/http/url.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -52,7 +52,7 @@ void require_copies(const std::map<std::string, const HubAddition*>& open, const
 
 // To the second, as HTTP has it; nothing when the answer does not say.
 std::optional<std::int64_t> date_of(const HttpResponse& response) {
-  const std::time_t moment = ::curl_getdate(response.header_or_empty("date").c_str(), nullptr);
+  const std::time_t moment = libcurl().getdate(response.header_or_empty("date").c_str(), nullptr);
   if (moment < 0) return std::nullopt;
   return std::int64_t{moment} * 1000;
 }

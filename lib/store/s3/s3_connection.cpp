@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/s3_connection.hpp"
 
+#include "store/http/libcurl.hpp"
 #include "store/http/url.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -89,7 +89,7 @@ HttpRequest S3Connection::signed_request(const S3Request& request) const {
 
 // A clock that is wrong by more than 15 minutes makes every signature too old or too new.
 bool S3Connection::correct_clock(const HttpResponse& response) {
-  const std::time_t there = curl_getdate(response.header_or_empty("date").c_str(), nullptr);
+  const std::time_t there = libcurl().getdate(response.header_or_empty("date").c_str(), nullptr);
   if (there < 0) return false;
   const std::int64_t offset = there - std::time(nullptr);
   constexpr std::int64_t k_same_s = 60;

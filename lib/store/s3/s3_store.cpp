@@ -4,12 +4,12 @@
 #include "base/moment.hpp"
 #include "base/output_reader.hpp"
 #include "base/path.hpp"
+#include "store/http/libcurl.hpp"
 #include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
 #include "store/s3/s3_upload.hpp"
 
 #include <algorithm>
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -250,7 +250,7 @@ S3Store::Objects S3Store::list_objects(const std::string& full_prefix) const {
     const S3Response response = connection_->send(request);
     if (!response.http.is_success()) throw connection_->error_of(response, place_.location);
     // The first page's: what was written later may be missing from it.
-    const std::time_t date = curl_getdate(response.http.header_or_empty("date").c_str(), nullptr);
+    const std::time_t date = libcurl().getdate(response.http.header_or_empty("date").c_str(), nullptr);
     if (next.empty() && date >= 0) found.now_ms = std::int64_t{date} * 1000;
     S3List page = parse_s3_list(response.http.text, place_.location);
     std::ranges::move(page.objects, std::back_inserter(found.objects));

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libcurl, and all that it brings, is loaded when a network is asked for, and not before."""
+
+import testing
+
+# Refused as soon as libcurl has taken it apart.
+NETWORK = {"AWS_ENDPOINT_URL": "ftp://host", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+class NetworkLibraryTest(testing.Case):
+    def setUp(self):
+        super().setUp()
+        if testing.is_static():
+            self.skipTest("this binary is linked statically: it loads nothing, and knows no network")
+
+    def loaded(self, *words, **env):
+        """What the dynamic linker says it looked for."""
+        said = self.run_any(*words, env={"LD_DEBUG": "files", **env}).err
+        self.assertIn("libc.so", said)
+        return said
+
+    def test_directories_do_without(self):
+        repo, tensors = self.scratch / "repo", self.some_weights(1, 4000)
+        base = self.write_weights("1/model.safetensors", tensors).parent
+        following = self.write_weights("2/model.safetensors", self.moved(tensors)).parent
+        for words in (["--version"], ["diff", base, following], ["push", base, repo], ["push", following, repo],
+                      ["log", repo], ["pull", repo, self.scratch / "3"], ["verify", repo], ["gc", repo]):
+            self.assertNotIn("libcurl", self.loaded(*words), words)
+        self.assertIn("libcurl", self.loaded("log", "s3://bucket/repo", **NETWORK))
+
+    def test_one_that_cannot_be_loaded_is_named(self):
+        self.write("libcurl.so.4", b"no library")
+        self.run_fails(9, "log", "s3://bucket/repo", env={"LD_LIBRARY_PATH": str(self.scratch), **NETWORK},
+                       says="libcurl.so.4")
+
+
+if __name__ == "__main__":
+    testing.main()
