@@ -43,24 +43,22 @@ void with_width(std::uint8_t width_bytes, Visit visit) {
 
 }  // namespace
 
-ClassChooser::ContextCounts& ClassChooser::ContextCounts::operator+=(const ContextCounts& other) {
-  elements += other.elements;
-  for (std::size_t i = 0; i < k_distances; ++i) changes[i] += other.changes[i];
-  return *this;
+void ClassChooser::join(ContextCounts& counts, const ContextCounts& others) const {
+  counts.elements += others.elements;
+  for (std::size_t i = 0; i < distance_count_; ++i) counts.changes[i] += others.changes[i];
 }
 
 // The entropy of which elements change, and of how far.
-std::uint64_t ClassChooser::ContextCounts::cost_as_one_class() const {
+std::uint64_t ClassChooser::cost_as_one_class(const ContextCounts& counts) const {
   std::uint64_t changed = 0;
   std::uint64_t distances = 0;
-  for (const std::uint64_t count : changes) {
-    if (count == 0) continue;
-    changed += count;
-    distances += weight(count);
+  for (std::size_t i = 0; i < distance_count_; ++i) {
+    changed += counts.changes[i];
+    distances += weight(counts.changes[i]);
   }
   if (changed == 0) return 0;
   // Elements are only sampled, and may seem fewer than their changes.
-  const std::uint64_t all = std::max(elements, changed);
+  const std::uint64_t all = std::max(counts.elements, changed);
   return weight(all) - weight(all - changed) - distances;
 }
 
@@ -72,6 +70,7 @@ void ClassChooser::clear() {
   is_counted_.fill(false);
   element_count_ = 0;
   change_count_ = 0;
+  distance_count_ = 0;
 }
 
 void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, std::span<const std::uint16_t> positions,
@@ -107,7 +106,10 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
       ContextCounts& context = contexts_[at];
       // Of steps 1, 2, 3, 4 the distances are 1, 1, 2, 2.
       const auto beyond_one = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
-      ++context.changes[beyond_one < 4 ? beyond_one : static_cast<std::size_t>(std::bit_width(beyond_one)) + 1];
+      const std::size_t distance =
+          beyond_one < 4 ? beyond_one : static_cast<std::size_t>(std::bit_width(beyond_one)) + 1;
+      distance_count_ = std::max(distance_count_, distance + 1);
+      ++context.changes[distance];
     }
     element_count_ += element_count;
     change_count_ += positions.size();
@@ -130,9 +132,9 @@ std::vector<ClassChooser::Run> ClassChooser::runs() const {
     runs.clear();
     for (std::size_t context = 0; context < contexts_.size(); ++context) {
       const ContextCounts& counts = contexts_[context];
-      if (counts.elements == 0 && counts.cost_as_one_class() == 0) continue;
+      if (counts.elements == 0 && cost_as_one_class(counts) == 0) continue;
       if (!runs.empty() && runs.back().counts.elements < least) {
-        runs.back().counts += counts;
+        join(runs.back().counts, counts);
       } else {
         runs.push_back({static_cast<std::uint8_t>(context), counts});
       }
@@ -157,16 +159,16 @@ ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded
   for (auto& of_classes : cheapest) of_classes.fill(k_never);
   cheapest[0][0] = 0;
   ContextCounts all;
-  for (const Run& run : runs) all += run.counts;
-  const std::uint64_t worthless = all.cost_as_one_class() / k_worthless_part;
+  for (const Run& run : runs) join(all, run.counts);
+  const std::uint64_t worthless = cost_as_one_class(all) / k_worthless_part;
   for (std::size_t first = 0; first < n; ++first) {
     ContextCounts together;
     for (std::size_t last = first; last < n; ++last) {
-      together += runs[last].counts;
+      join(together, runs[last].counts);
       // Single runs, and all from one on, are likely to be classes of the next delta too: of a chain of them, elements
       // are then looked at for all at once. What would join two in the middle goes now this way, now that.
       const bool is_likely = first == last || first == 0 || last + 1 == n;
-      const std::uint64_t cost = together.cost_as_one_class() + class_cost + (is_likely ? 0 : worthless);
+      const std::uint64_t cost = cost_as_one_class(together) + class_cost + (is_likely ? 0 : worthless);
       for (std::size_t k = 1; k <= most_classes; ++k) {
         if (cheapest[k - 1][first] + cost < cheapest[k][last + 1]) {
           cheapest[k][last + 1] = cheapest[k - 1][first] + cost;

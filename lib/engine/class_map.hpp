@@ -55,20 +55,20 @@ class ClassChooser {
   struct ContextCounts {
     std::uint64_t elements = 0;
     std::array<std::uint64_t, k_distances> changes{};
-
-    ContextCounts& operator+=(const ContextCounts& other);
-    std::uint64_t cost_as_one_class() const;
   };
   struct Run {
     std::uint8_t first;
     ContextCounts counts;
   };
+  void join(ContextCounts& counts, const ContextCounts& others) const;
+  std::uint64_t cost_as_one_class(const ContextCounts& counts) const;
   std::vector<Run> runs() const;
 
   std::array<ContextCounts, 256> contexts_{};
   std::array<bool, 256> is_counted_{};  // which of them are not all 0
   std::uint64_t element_count_ = 0;
   std::uint64_t change_count_ = 0;
+  std::size_t distance_count_ = 0;  // distances from there on do not occur
 };
 
 }  // namespace wdelta
