@@ -4,8 +4,6 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_least_state = 1U << 15;
-
 std::uint32_t encoded(std::uint64_t entry, std::uint32_t state, std::uint16_t*& words) {
   const auto factor = static_cast<std::uint32_t>(entry);
   const auto frequency = static_cast<std::uint32_t>((entry >> 32) & 0x7ff);

@@ -59,7 +59,7 @@ void RuntimeQueue::wait() {
 }
 
 RuntimeMemory::RuntimeMemory(const RuntimePlace& place, RuntimeMemoryKind kind, std::size_t size_bytes)
-    : place_(&place), kind_(kind), size_bytes_(size_bytes) {
+    : kind_(kind), size_bytes_(size_bytes) {
   const CurrentDevice current(place);
   // In whole words, as kernels read them; and something even where nothing is wanted.
   const std::size_t whole_bytes = std::max<std::size_t>((size_bytes + 255) / 256 * 256, 256);

@@ -71,7 +71,6 @@ class RuntimeMemory final : public DeviceMemory {
   std::size_t size_bytes() const override { return size_bytes_; }
 
  private:
-  const RuntimePlace* place_;
   RuntimeMemoryKind kind_;
   std::size_t size_bytes_;
   void* begin_ = nullptr;
