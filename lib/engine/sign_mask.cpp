@@ -40,9 +40,9 @@ void expand_sign_mask(const SignMask& mask, const MatrixPlace& place, std::uint6
     const std::uint64_t in_row = std::min(place.row_elements - column, count - i);
     std::uint64_t taken = in_row / 64 * 64;
     if (i % 64 == 0 && column % 8 == 0 && taken != 0) {
-      for (std::uint64_t k = 0; k < taken; k += 64) {
-        flips[(i + k) / 64] = columns_from(mask.columns, column + k) ^ row_flip;
-      }
+      std::uint64_t* const words = flips.data() + i / 64;
+      if (!mask.columns.empty()) std::memcpy(words, mask.columns.data() + column / 8, taken / 8);
+      for (std::uint64_t k = 0; k < taken / 64; ++k) words[k] ^= row_flip;
     } else {
       taken = std::min<std::uint64_t>({in_row, 64 - i % 64, 56});
       const std::uint64_t word = columns_from(mask.columns, column) ^ row_flip;
