@@ -102,17 +102,9 @@ void rank_changes(const void* elements, std::uint32_t, const std::uint8_t* bound
 }
 
 template <class T, Order order>
-std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
-                                  std::uint32_t bound_count, std::uint16_t* positions, void* steps,
-                                  std::uint16_t* ranks, std::uint8_t* change_classes) {
-  const std::uint32_t changes = find_changes<T, order>(base, next, count, positions, steps);
-  rank_changes<T, order>(base, count, bounds, bound_count, positions, changes, ranks, change_classes);
-  return changes;
-}
-
-template <class T, Order order>
-constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>,  rank_changes<T, order>,  find_ranked_changes<T, order>};
+constexpr BlockKernels k_block = {
+    find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
+    merge_steps<T, order>,  rank_changes<T, order>,  find_then_rank<find_changes<T, order>, rank_changes<T, order>>};
 
 }  // namespace
 

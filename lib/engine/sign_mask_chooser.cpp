@@ -168,7 +168,8 @@ void SignMaskChooser::scale_weights() {
   }
 }
 
-// Whether a sample of many changes says so; leaves the columns weighed by it.
+// Whether a sample of many changes says so; leaves the columns weighed by it, where there are enough for a mask of
+// them.
 bool SignMaskChooser::may_pay(std::span<const SignedChange> changes, const MatrixPlace& place) {
   const auto find_rows_of = [&](std::size_t stretch) {
     const std::size_t begin = changes.size() * stretch / k_stretches;
@@ -176,13 +177,17 @@ bool SignMaskChooser::may_pay(std::span<const SignedChange> changes, const Matri
   };
   forget_rows();
   for (const std::size_t stretch : k_weighed) find_rows_of(stretch);
-  count_columns(place.row_elements);
-  const double of_lines = std::max(deviations_of_rows(), deviations_of_columns());
-  weigh_columns();
-  // The weights know nothing of these.
-  forget_rows();
-  for (const std::size_t stretch : k_kept) find_rows_of(stretch);
-  return std::max(of_lines, deviations_of_weighted_rows()) > k_telling_deviations;
+  double deviations = deviations_of_rows();
+  if (changes.size() > place.row_elements) {
+    count_columns(place.row_elements);
+    deviations = std::max(deviations, deviations_of_columns());
+    weigh_columns();
+    // The weights know nothing of these.
+    forget_rows();
+    for (const std::size_t stretch : k_kept) find_rows_of(stretch);
+    deviations = std::max(deviations, deviations_of_weighted_rows());
+  }
+  return deviations > k_telling_deviations;
 }
 
 void SignMaskChooser::fit_rows() {
