@@ -16,6 +16,8 @@ namespace {
 // two turns what takes six or more where they only say yes or no. What further ones gain falls off quickly.
 constexpr int k_weighing_turns = 2;
 constexpr int k_most_fits = 3;
+// A fit that made signs cheaper by less than this part is the last: the next would gain less still, for all its time.
+constexpr std::uint64_t k_worthwhile_part = 24;
 
 // Of so many changes or more a sample is weighed first: of 16 stretches three, and two more to see what that is worth.
 // Six would find a few masks more that barely pay, 0.2 % of a delta where there are many of these, and take another
@@ -278,15 +280,17 @@ SignMask SignMaskChooser::choose(std::span<SignedChange> changes, const MatrixPl
         least = with_both;
         mask = {packed_columns(), packed_rows(rows)};
       }
-      if (with_both > before - before / 256) break;
+      if (with_both > before - before / k_worthwhile_part) break;
       before = with_both;
     }
   }
   if (mask.is_empty()) return mask;
+  std::vector<std::uint8_t> column_flips(columns);
+  for (std::uint64_t i = 0; i < columns; ++i) column_flips[i] = static_cast<std::uint8_t>(bit_of(mask.columns, i));
   SignedChange* change = changes.data();
   each_row([&](const Row& row, std::span<const InColumn> of_row) {
     const std::uint32_t row_flip = bit_of(mask.rows, row.row);
-    for (const InColumn each : of_row) change++->turn(row_flip ^ bit_of(mask.columns, each.column));
+    for (const InColumn each : of_row) change++->turn(row_flip ^ column_flips[each.column]);
   });
   return mask;
 }
