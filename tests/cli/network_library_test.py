@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """libcurl, and all that it brings, is loaded when a network is asked for, and not before."""
 
+import re
+from pathlib import Path
+
 import testing
 
 # Refused as soon as libcurl has taken it apart.
@@ -28,10 +31,18 @@ class NetworkLibraryTest(testing.Case):
             self.assertNotIn("libcurl", self.loaded(*words), words)
         self.assertIn("libcurl", self.loaded("log", "s3://bucket/repo", **NETWORK))
 
+    def fails_with_libcurl_from(self, folder, says):
+        self.run_fails(9, "log", "s3://bucket/repo", env={"LD_LIBRARY_PATH": str(folder), **NETWORK},
+                       says=["libcurl.so.4", *says])
+
     def test_one_that_cannot_be_loaded_is_named(self):
-        self.write("libcurl.so.4", b"no library")
-        self.run_fails(9, "log", "s3://bucket/repo", env={"LD_LIBRARY_PATH": str(self.scratch), **NETWORK},
-                       says="libcurl.so.4")
+        self.fails_with_libcurl_from(self.write("libcurl.so.4", b"no library").parent, [])
+
+    def test_one_without_a_function_that_is_needed_is_named(self):
+        libc = re.search(r"/\S*/libc\.so\.6$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+        self.assertTrue(libc, "Python was not linked with glibc")
+        (self.scratch / "libcurl.so.4").symlink_to(libc.group())
+        self.fails_with_libcurl_from(self.scratch, ["curl_global_init"])
 
 
 if __name__ == "__main__":
