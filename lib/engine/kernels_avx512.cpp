@@ -287,6 +287,20 @@ struct Census {
   }
 };
 
+template <std::uint32_t of_classes>
+struct Quarters {
+  static constexpr std::uint32_t count = of_classes;
+};
+
+/// Calls visit() with as many quarters of the classes as so many bounds make.
+template <class Visit>
+auto with_quarters(std::uint32_t bound_count, Visit visit) {
+  if (bound_count < 4) return visit(Quarters<1>());
+  if (bound_count < 8) return visit(Quarters<2>());
+  if (bound_count < 12) return visit(Quarters<3>());
+  return visit(Quarters<4>());
+}
+
 /// The marks of one stretch and what lies before each of its words. Stretches are marked in turn.
 template <class T, Order order, std::uint32_t quarters>
 struct Ranks {
@@ -334,13 +348,10 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes) {
   const ClassTable table(bounds, bound_count);
-  const auto rank = [&](auto rank_of_quarters) {
-    rank_of_quarters(elements, count, table, positions, changes, ranks, change_classes);
-  };
-  if (bound_count < 4) return rank(rank_changes_of<T, order, 1>);
-  if (bound_count < 8) return rank(rank_changes_of<T, order, 2>);
-  if (bound_count < 12) return rank(rank_changes_of<T, order, 3>);
-  rank(rank_changes_of<T, order, 4>);
+  with_quarters(bound_count, [&](auto quarters) {
+    rank_changes_of<T, order, decltype(quarters)::count>(elements, count, table, positions, changes, ranks,
+                                                         change_classes);
+  });
 }
 
 /// The classes of `count` elements, and rubbish up to 64 entries behind them; as many elements can be read.
@@ -392,13 +403,10 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
                                   std::uint32_t bound_count, std::uint16_t* positions, void* steps,
                                   std::uint16_t* ranks, std::uint8_t* change_classes) {
   const ClassTable table(bounds, bound_count);
-  const auto find = [&](auto find_of_quarters) {
-    return find_of_quarters(base, next, count, table, positions, steps, ranks, change_classes);
-  };
-  if (bound_count < 4) return find(find_ranked_changes_of<T, order, 1>);
-  if (bound_count < 8) return find(find_ranked_changes_of<T, order, 2>);
-  if (bound_count < 12) return find(find_ranked_changes_of<T, order, 3>);
-  return find(find_ranked_changes_of<T, order, 4>);
+  return with_quarters(bound_count, [&](auto quarters) {
+    return find_ranked_changes_of<T, order, decltype(quarters)::count>(base, next, count, table, positions, steps,
+                                                                       ranks, change_classes);
+  });
 }
 
 template <class T, Order order>
