@@ -3,7 +3,24 @@
 
 #include "engine/block.hpp"
 
+#include <cstring>
+
 namespace wdelta {
+namespace {
+
+std::uint32_t count_odd(std::span<const std::uint8_t> bytes) {
+  std::uint32_t odd = 0;
+  for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
+    constexpr std::uint64_t k_ones = 0x0101010101010101;
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    odd += static_cast<std::uint32_t>(((word & k_ones) * k_ones) >> 56);
+  }
+  for (const std::uint8_t byte : bytes) odd += byte & 1U;
+  return odd;
+}
+
+}  // namespace
 
 ChangeSymbols::ChangeSymbols()
     : ranks_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
@@ -12,13 +29,13 @@ ChangeSymbols::ChangeSymbols()
       gaps_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
       steps_(std::make_unique_for_overwrite<std::uint32_t[]>(k_block_elements)) {}
 
-void ChangeSymbols::begin(SignKeeping sign_keeping) {
-  sign_keeping_ = sign_keeping;
+void ChangeSymbols::begin(const MatrixPlace& place) {
+  has_signs_ = place.has_rows();
+  if (has_signs_) signs_.begin(place);
   blocks_.clear();
   gap_symbols_.clear();
   step_symbols_.clear();
-  signs_.clear();
-  orders_.clear();
+  places_.clear();
   raw_.clear();
   counts_.fill({});
 }
@@ -40,14 +57,15 @@ BlockSymbols ChangeSymbols::add(const CodingKernels& coding, ElementType type, s
   BlockSymbols& block = blocks_.emplace_back();
   coding.order_by_class(ranked.classes, changes, class_count, block.counts.data(), order_.get());
   order_by_class(type, block, ranked);
-  if (has_signs()) append_signs(type, first_element, ranked);
+  if (has_signs_) signs_.add(first_element, ranked.positions, ranked.steps, type.width_bytes);
   append_symbols(coding, changes, block);
   return block;
 }
 
-// Steps as order_ has them, and gaps.
+// Steps as order_ has them, gaps, and the way back.
 void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked) {
   const std::uint16_t* const ranks = ranked.ranks;
+  std::uint16_t* const places = places_.extend(ranked.positions.size());
   const auto order = [&]<class T>(const T* typed) {
     std::uint32_t i = 0;
     for (std::uint32_t k = 0; k < k_most_classes; ++k) {
@@ -57,6 +75,7 @@ void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, 
         gaps_[i] = static_cast<std::uint16_t>(ranks[change] - next_rank);
         next_rank = ranks[change] + 1U;
         steps_[i] = typed[change];
+        places[change] = static_cast<std::uint16_t>(i);
       }
       counts_[k].changes += block.counts[k];
       counts_[k].gap_sum += next_rank - block.counts[k];
@@ -67,18 +86,9 @@ void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, 
   if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(ranked.steps));
 }
 
-void ChangeSymbols::append_signs(ElementType type, std::uint32_t first_element, const RankedChanges& ranked) {
-  const auto* const lowest_bytes = static_cast<const std::uint8_t*>(ranked.steps);
-  const std::size_t changes = ranked.positions.size();
-  orders_.append(order_.get(), changes);
-  SignedChange* const signs = signs_.extend(changes);
-  for (std::size_t i = 0; i < changes; ++i) {
-    signs[i] = SignedChange(first_element + ranked.positions[i], lowest_bytes[i * type.width_bytes] & 1U);
-  }
-}
-
 void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block) {
   block.first_change = gap_symbols_.size();
+  block.change_count = changes;
   block.raw_begin = raw_.size();
   std::uint8_t* const gap_symbols = gap_symbols_.extend(changes);
   std::uint8_t* const step_symbols = step_symbols_.extend(changes);
@@ -96,15 +106,28 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t ch
   }
 }
 
-void ChangeSymbols::take_signs() {
+void ChangeSymbols::flip_signs(const SignMask& mask) {
+  const std::uint64_t columns = signs_.place().row_elements;
+  std::vector<std::uint8_t> flips(2 * columns);  // whichever sign a change has
+  for (std::uint64_t i = 0; i < 2 * columns; ++i) flips[i] = mask_bit(mask.columns, i / 2);
+  flips_of_rows_.clear();
+  std::uint8_t* const flips_of_rows = flips_of_rows_.extend(signs_.changes().size() + k_spread_room);
+  signs_.each_row(signs_.all(), [&](const SignRows::Row& row, SignRows::Part part) {
+    spread(mask_bit(mask.rows, row.index), part, flips_of_rows);
+  });
+  const std::uint8_t* const flips_of_columns = flips.data();
   for (const BlockSymbols& block : blocks_) {
-    std::size_t i = block.first_change;
-    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-      for (const std::size_t end = i + block.counts[k]; i < end; ++i) {
-        const std::uint32_t negative = signs_[block.first_change + orders_[i]].negative();
-        step_symbols_[i] = static_cast<std::uint8_t>((step_symbols_[i] & 0xfe) | negative);
-        counts_[k].negatives += negative;
-      }
+    const SignRows::SignedColumn* const columns_of = signs_.changes().data() + block.first_change;
+    const std::uint8_t* const flips_of = flips_of_rows + block.first_change;
+    const std::uint16_t* const places = places_.data() + block.first_change;
+    std::uint8_t* const symbols = step_symbols_.data() + block.first_change;
+    for (std::size_t i = 0; i < block.change_count; ++i) {
+      std::uint8_t& symbol = symbols[places[i]];
+      symbol = static_cast<std::uint8_t>(symbol ^ flips_of_columns[columns_of[i]] ^ flips_of[i]);
+    }
+    const std::uint8_t* of_class = symbols;
+    for (std::uint32_t k = 0; k < k_most_classes; of_class += block.counts[k], ++k) {
+      counts_[k].negatives += count_odd({of_class, block.counts[k]});
     }
   }
 }

@@ -8,7 +8,7 @@
 #include "engine/engine.hpp"
 #include "engine/group_tables.hpp"
 #include "engine/scratch_vector.hpp"
-#include "engine/sign_mask_chooser.hpp"
+#include "engine/sign_rows.hpp"
 
 #include <array>
 #include <cstddef>
@@ -38,31 +38,29 @@ struct RankedChanges {
 struct BlockSymbols {
   ClassCounts counts{};
   std::size_t first_change = 0;
+  std::size_t change_count = 0;
   std::size_t raw_begin = 0;  ///< in bytes
   std::size_t raw_end = 0;
 };
-
-/// Whether signs are kept apart too, elements in order, for a mask to be looked for.
-enum class SignKeeping { none, kept };
 
 /// Keeps its memory from group to group.
 class ChangeSymbols {
  public:
   ChangeSymbols();
 
-  /// Forgets the group before.
-  void begin(SignKeeping sign_keeping);
+  /// Forgets the group before. Where its elements are a matrix with rows, signs are kept in these too.
+  void begin(const MatrixPlace& place);
   /// Appends the changes of one block, which begins with this element of the group; blocks come in order.
   BlockSymbols add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint32_t first_element,
                    const FoundChanges& found);
   /// The same where ranks and classes, of so many, are known already.
   BlockSymbols add(const CodingKernels& coding, ElementType type, std::uint32_t class_count,
                    std::uint32_t first_element, const RankedChanges& ranked);
-  /// Turns signs of symbols as those of signs() were turned.
-  void take_signs();
+  /// Flips signs of symbols as the mask says. signs() stay as they were.
+  void flip_signs(const SignMask& mask);
 
-  bool has_signs() const { return sign_keeping_ == SignKeeping::kept; }
-  std::span<SignedChange> signs() { return signs_.span(); }
+  bool has_signs() const { return has_signs_; }
+  const SignRows& signs() const { return signs_; }
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
   /// One symbol for each change of the block, those of the first class first.
   const std::uint8_t* gaps_of(const BlockSymbols& block) const { return gap_symbols_.data() + block.first_change; }
@@ -73,7 +71,6 @@ class ChangeSymbols {
 
  private:
   void order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked);
-  void append_signs(ElementType type, std::uint32_t first_element, const RankedChanges& ranked);
   void append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block);
 
   // Of one block.
@@ -83,12 +80,13 @@ class ChangeSymbols {
   std::unique_ptr<std::uint16_t[]> gaps_;
   std::unique_ptr<std::uint32_t[]> steps_;
   // Of the group.
-  SignKeeping sign_keeping_ = SignKeeping::none;
+  bool has_signs_ = false;
   std::vector<BlockSymbols> blocks_;
   ScratchVector<std::uint8_t> gap_symbols_;
   ScratchVector<std::uint8_t> step_symbols_;
-  ScratchVector<SignedChange> signs_;
-  ScratchVector<std::uint16_t> orders_;  // from symbols to signs, block by block
+  SignRows signs_;
+  ScratchVector<std::uint16_t> places_;  // of the changes in signs_: which symbol of the block is theirs
+  ScratchVector<std::uint8_t> flips_of_rows_;
   ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;
 };

@@ -2,6 +2,7 @@
 #include "engine/change_symbols.hpp"
 #include "engine/classed_encoder.hpp"
 #include "engine/group.hpp"
+#include "engine/sign_mask_chooser.hpp"
 #include "engine/sparse.hpp"
 
 #include <algorithm>
@@ -68,7 +69,6 @@ struct GroupEncoder::Scratch {
   std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements + 64);
   // Of the group.
   ElementType type;
-  MatrixPlace place;
   std::uint64_t element_count = 0;
   bool is_classed = false;     // else its blocks are only coded alone
   bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
@@ -133,8 +133,8 @@ GroupParameters GroupEncoder::Scratch::fit_parameters() {
   GroupParameters parameters;
   parameters.bounds = *bounds;
   if (symbols.has_signs()) {
-    parameters.mask = sign_mask_chooser.choose(symbols.signs(), place, element_count);
-    if (!parameters.mask.is_empty()) symbols.take_signs();
+    parameters.mask = sign_mask_chooser.choose(symbols.signs(), element_count);
+    if (!parameters.mask.is_empty()) symbols.flip_signs(parameters.mask);
   }
   for (std::size_t k = 0; k <= bounds->size(); ++k) {
     parameters.classes.push_back(
@@ -153,12 +153,11 @@ void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64
   Scratch& scratch = *scratch_;
   scratch.clear();
   scratch.type = type;
-  scratch.place = place;
   scratch.element_count = element_count;
   const bool may_be_classed =
       choice_ == BlockChoice::automatic || choice_ == BlockChoice::unknown_bytes || choice_ == BlockChoice::classed;
   scratch.is_classed = may_be_classed && type.width_bytes <= 4;
-  scratch.symbols.begin(place.has_rows() && type.kind == ElementKind::floating ? SignKeeping::kept : SignKeeping::none);
+  scratch.symbols.begin(type.kind == ElementKind::floating ? place : MatrixPlace());
 }
 
 GatheredBlock& GroupEncoder::Scratch::begin_block() {

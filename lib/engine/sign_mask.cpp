@@ -8,10 +8,6 @@
 namespace wdelta {
 namespace {
 
-std::uint32_t bit_of(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
-  return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
-}
-
 // At least 56 bits from `column` on; zeros behind the last.
 std::uint64_t columns_from(const std::vector<std::uint8_t>& columns, std::uint64_t column) {
   if (columns.empty()) return 0;
@@ -36,7 +32,7 @@ void expand_sign_mask(const SignMask& mask, const MatrixPlace& place, std::uint6
   std::uint64_t row = at / place.row_elements;
   std::uint64_t column = at % place.row_elements;
   for (std::uint64_t i = 0; i < count;) {
-    const std::uint64_t row_flip = std::uint64_t{0} - bit_of(mask.rows, row - first_row);
+    const std::uint64_t row_flip = std::uint64_t{0} - mask_bit(mask.rows, row - first_row);
     const std::uint64_t in_row = std::min(place.row_elements - column, count - i);
     std::uint64_t taken = in_row / 64 * 64;
     if (i % 64 == 0 && column % 8 == 0 && taken != 0) {

@@ -32,6 +32,11 @@ struct SignMask {
   bool is_empty() const { return columns.empty() && rows.empty(); }
 };
 
+/// One of SignMask's, of the columns or the rows.
+inline std::uint8_t mask_bit(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
+  return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
+}
+
 /// Bit i of `flips`: is the sign of element `first` + i of the stretch flipped. `flips` has room for `count` bits in
 /// words of 64; bits beyond are left unspecified.
 void expand_sign_mask(const SignMask& mask, const MatrixPlace& place, std::uint64_t first, std::uint32_t count,

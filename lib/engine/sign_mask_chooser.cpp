@@ -4,28 +4,29 @@
 #include "engine/symbol_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace wdelta {
 namespace {
+
+using Part = SignRows::Part;
 
 // Rows and columns are fitted in turn, each to the other: the best approximation of the signs by one row times one
 // column is a power iteration. In the first turns lines count as much as they are sure of themselves, which finds in
 // two turns what takes six or more where they only say yes or no. What further ones gain falls off quickly.
 constexpr int k_weighing_turns = 2;
-constexpr int k_most_fits = 3;
-// A fit that made signs cheaper by less than this part is the last: the next would gain less still, for all its time.
-constexpr std::uint64_t k_worthwhile_part = 24;
+constexpr int k_fits_of_few = 3;
 
-// Of so many changes or more a sample is weighed first: of 16 stretches three, and two more to see what that is worth.
-// Six would find a few masks more that barely pay, 0.2 % of a delta where there are many of these, and take another
-// tenth of the time of coding it.
+// Of so many changes or more a sample is weighed first: of 16 parts three, and two more to see what that is worth. Six
+// would find a few masks more that barely pay.
 constexpr std::size_t k_many_changes = 4096;
-constexpr std::size_t k_stretches = 16;
-constexpr std::size_t k_weighed[] = {0, 5, 10};
-constexpr std::size_t k_kept[] = {3, 13};
+constexpr std::size_t k_parts = 16;
+constexpr std::array<std::size_t, 3> k_weighed = {0, 5, 10};
+constexpr std::array<std::size_t, 2> k_kept = {3, 13};
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
 
@@ -36,8 +37,14 @@ std::uint64_t cost_of_signs(std::uint64_t agreeing, std::uint64_t all) {
   return weight(all) - weight(agreeing) - weight(all - agreeing);
 }
 
-std::uint32_t bit_of(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
-  return bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U;
+template <std::size_t count>
+std::array<Part, count> parts_of(const SignRows& signs, const std::array<std::size_t, count>& indices) {
+  const std::size_t all = signs.changes().size();
+  std::array<Part, count> parts{};
+  std::ranges::transform(indices, parts.begin(), [all](std::size_t index) {
+    return Part{all * index / k_parts, all * (index + 1) / k_parts};
+  });
+  return parts;
 }
 
 /// Sums of signs, each times a weight. Were a sign as likely the one as the other, the square of a sum would be about
@@ -55,243 +62,194 @@ class Deviations {
   double variance_ = 0;
 };
 
+void set_bit(std::vector<std::uint8_t>& bits, std::size_t at, std::uint32_t bit) {
+  bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | bit << (at % 8));
+}
+
+std::vector<std::uint8_t> packed_columns(std::span<const std::uint32_t> counts) {
+  std::vector<std::uint8_t> bits((counts.size() / 2 + 7) / 8);
+  for (std::size_t i = 0; i < counts.size(); i += 2) set_bit(bits, i / 2, counts[i + 1] > counts[i] ? 1 : 0);
+  return bits;
+}
+
+std::uint64_t agreeing_in_columns(std::span<const std::uint32_t> counts) {
+  std::uint64_t agreeing = 0;
+  for (std::size_t i = 0; i < counts.size(); i += 2) agreeing += std::max(counts[i], counts[i + 1]);
+  return agreeing;
+}
+
 }  // namespace
 
-void SignMaskChooser::forget_rows() {
-  in_columns_.clear();
-  rows_.clear();
-}
-
-// Behind those that were found before.
-void SignMaskChooser::find_rows(std::span<const SignedChange> changes, const MatrixPlace& place) {
-  const std::uint64_t first_column = place.first_element % place.row_elements;
-  // Division by multiplication, exact: an element and its first column are below 2^23 and a row is at most 2^16 long,
-  // so that what rounding the factor up adds to the product is less than 2^40, and the product less than 2^63.
-  const std::uint64_t factor = ((std::uint64_t{1} << 40) + place.row_elements - 1) / place.row_elements;
-  const std::size_t found = in_columns_.size();
-  InColumn* const in_columns = in_columns_.extend(changes.size());
-  for (std::size_t i = 0; i < changes.size();) {
-    const std::size_t first = i;
-    const std::uint64_t row = ((first_column + changes[i].element()) * factor) >> 40;
-    const std::uint64_t begin = row * place.row_elements - first_column;  // of the first row below 0: wraps round
-    const std::uint64_t end = begin + place.row_elements;
-    std::uint32_t negatives = 0;
-    for (; i < changes.size() && changes[i].element() < end; ++i) {
-      const std::uint32_t negative = changes[i].negative();
-      in_columns[i] = {static_cast<std::uint16_t>(changes[i].element() - begin),
-                       static_cast<std::int16_t>(0 - negative)};
-      negatives += negative;
-    }
-    rows_.push_back({static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(found + i),
-                     static_cast<std::int32_t>(i - first) - 2 * static_cast<std::int32_t>(negatives), 0});
-  }
-}
-
-// Calls visit(row, changes) for each.
+// Calls visit(row, its part, sum of its signs as the columns weigh them) for each row. Sums go from change to change
+// first, and are taken apart into rows then: a loop for each row would end with a branch that was not foretold.
 template <class Visit>
-void SignMaskChooser::each_row(Visit visit) {
-  const InColumn* begin = in_columns_.data();
-  for (Row& row : rows_) {
-    const InColumn* const end = in_columns_.data() + row.end;
-    visit(row, std::span(begin, end));
-    begin = end;
-  }
-}
-
-// Of the row's signs, as the columns see them.
-std::int32_t SignMaskChooser::sum_of(std::span<const InColumn> changes) const {
+void SignMaskChooser::each_sum(const SignRows& signs, Part part, Visit visit) {
   const std::int16_t* const weights = weights_.data();
+  sums_up_to_.clear();
+  std::int32_t* sums = sums_up_to_.extend(part.end - part.begin + 1);
   std::int32_t sum = 0;
-  for (const InColumn change : changes) sum += change.signed_as(weights[change.column]);
-  return sum;
+  *sums++ = sum;
+  for (const SignRows::SignedColumn change : signs.changes(part)) *sums++ = sum += weights[change];
+
+  const std::int32_t* const sum_up_to = sums_up_to_.data();
+  signs.each_row(part, [&](const SignRows::Row& row, Part of_row) {
+    visit(row, of_row, sum_up_to[of_row.end - part.begin] - sum_up_to[of_row.begin - part.begin]);
+  });
 }
 
-double SignMaskChooser::deviations_of_rows() {
-  Deviations deviations;
-  each_row([&](const Row& row, std::span<const InColumn> changes) {
-    deviations.add(row.sum, static_cast<double>(changes.size()));
+// For each change of the part, that of its row.
+const std::int32_t* SignMaskChooser::sums_of_rows(const SignRows& signs, Part part) {
+  sums_of_rows_.clear();
+  std::int32_t* const sums = sums_of_rows_.extend(part.end - part.begin + k_spread_room);
+  each_sum(signs, part, [&](const SignRows::Row&, Part of_row, std::int32_t sum) {
+    spread(sum, {of_row.begin - part.begin, of_row.end - part.begin}, sums);
   });
+  return sums;
+}
+
+double SignMaskChooser::deviations_of_rows(const SignRows& signs, std::span<const Part> parts) {
+  Deviations deviations;
+  for (const Part part : parts) {
+    squares_up_to_.clear();
+    std::uint64_t* const squares = squares_up_to_.extend(part.end - part.begin + 1);
+    std::uint64_t sum_of_squares = squares[0] = 0;
+    for (std::size_t i = part.begin; i < part.end; ++i) {
+      const std::int32_t weight = weights_[signs.changes()[i]];
+      squares[i - part.begin + 1] = sum_of_squares += static_cast<std::uint32_t>(weight * weight);
+    }
+    each_sum(signs, part, [&](const SignRows::Row&, Part of_row, std::int32_t sum) {
+      deviations.add(sum, static_cast<double>(squares[of_row.end - part.begin] - squares[of_row.begin - part.begin]));
+    });
+  }
   return deviations.value();
 }
 
 double SignMaskChooser::deviations_of_columns() const {
   Deviations deviations;
-  for (const Column& column : columns_) deviations.add(column.sum(), column.changes);
-  return deviations.value();
-}
-
-double SignMaskChooser::deviations_of_weighted_rows() {
-  Deviations deviations;
-  each_row([&](const Row&, std::span<const InColumn> changes) {
-    std::int64_t squares = 0;
-    for (const InColumn change : changes) squares += std::int64_t{weights_[change.column]} * weights_[change.column];
-    deviations.add(sum_of(changes), static_cast<double>(squares));
-  });
-  return deviations.value();
-}
-
-// Rows as they are.
-void SignMaskChooser::count_columns(std::uint64_t column_count) {
-  columns_.assign(column_count, {});
-  for (const InColumn change : in_columns_.span()) {
-    Column& column = columns_[change.column];
-    ++column.changes;
-    column.negatives -= static_cast<std::uint32_t>(std::int32_t{change.negative});
+  for (std::size_t i = 0; i < counts_.size(); i += 2) {
+    deviations.add(static_cast<double>(counts_[i]) - counts_[i + 1], static_cast<double>(counts_[i]) + counts_[i + 1]);
   }
+  return deviations.value();
 }
 
-void SignMaskChooser::weigh_columns() {
-  column_sums_.resize(columns_.size());
-  weights_.resize(columns_.size());
-  std::int64_t* const sums = column_sums_.data();
-  for (std::size_t i = 0; i < columns_.size(); ++i) sums[i] = columns_[i].sum();
+void SignMaskChooser::set_weight(std::size_t column, std::int32_t weight) {
+  weights_[2 * column] = static_cast<std::int16_t>(weight);
+  weights_[2 * column + 1] = static_cast<std::int16_t>(-weight);
+}
+
+void SignMaskChooser::weigh_columns_alike(const SignRows& signs) {
+  const std::size_t columns = signs.place().row_elements;
+  weights_.resize(2 * columns);
+  for (std::size_t i = 0; i < columns; ++i) set_weight(i, 1);
+}
+
+void SignMaskChooser::weigh_columns(const SignRows& signs, std::span<const Part> parts) {
+  const std::size_t columns = signs.place().row_elements;
+  counts_.assign(2 * columns, 0);
+  for (const Part part : parts) {
+    for (const SignRows::SignedColumn change : signs.changes(part)) ++counts_[change];
+  }
+  weights_.resize(2 * columns);
+  sums_.assign(counts_.begin(), counts_.end());
   scale_weights();
+  std::int64_t* const sums = sums_.data();
   for (int turn = 0; turn < k_weighing_turns; ++turn) {
     // Without what a column would hear of itself, change by change, by way of its rows.
-    for (std::size_t i = 0; i < columns_.size(); ++i) sums[i] = -std::int64_t{columns_[i].changes} * weights_[i];
-    each_row([this, sums](const Row&, std::span<const InColumn> changes) {
-      const std::int32_t sum = sum_of(changes);
-      for (const InColumn change : changes) sums[change.column] += change.signed_as(sum);
-    });
+    for (std::size_t i = 0; i < 2 * columns; ++i) sums[i] = -std::int64_t{counts_[i]} * weights_[i];
+    for (const Part part : parts) {
+      const std::int32_t* sum_of_row = sums_of_rows(signs, part);
+      for (const SignRows::SignedColumn change : signs.changes(part)) sums[change] += *sum_of_row++;
+    }
     scale_weights();
   }
 }
 
-// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, and what that adds up to in a column
-// less than 2^47.
+// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, what that adds up to in a column less
+// than 2^47, and what comes together of one row after the other less than 2^31.
 void SignMaskChooser::scale_weights() {
+  const std::size_t columns = sums_.size() / 2;
+  const auto sum_of = [this](std::size_t i) { return sums_[2 * i] - sums_[2 * i + 1]; };
   std::uint64_t bits = 0;
-  for (const std::int64_t sum : column_sums_) bits |= static_cast<std::uint64_t>(std::abs(sum));
+  for (std::size_t i = 0; i < columns; ++i) bits |= static_cast<std::uint64_t>(std::abs(sum_of(i)));
   const int shift = std::max(0, static_cast<int>(std::bit_width(bits)) - 8);
   // Towards 0: what is hardly sure says nothing.
   const std::int64_t up = (std::int64_t{1} << shift) - 1;
-  for (std::size_t i = 0; i < column_sums_.size(); ++i) {
-    weights_[i] = static_cast<std::int16_t>((column_sums_[i] + ((column_sums_[i] >> 63) & up)) >> shift);
+  for (std::size_t i = 0; i < columns; ++i) {
+    set_weight(i, static_cast<std::int32_t>((sum_of(i) + ((sum_of(i) >> 63) & up)) >> shift));
   }
 }
 
-// Whether a sample of many changes says so; leaves the columns weighed by it, where there are enough for a mask of
-// them.
-bool SignMaskChooser::may_pay(std::span<const SignedChange> changes, const MatrixPlace& place) {
-  const auto find_rows_of = [&](std::size_t stretch) {
-    const std::size_t begin = changes.size() * stretch / k_stretches;
-    find_rows(changes.subspan(begin, changes.size() * (stretch + 1) / k_stretches - begin), place);
-  };
-  forget_rows();
-  for (const std::size_t stretch : k_weighed) find_rows_of(stretch);
-  double deviations = deviations_of_rows();
-  if (changes.size() > place.row_elements) {
-    count_columns(place.row_elements);
-    deviations = std::max(deviations, deviations_of_columns());
-    weigh_columns();
-    // The weights know nothing of these.
-    forget_rows();
-    for (const std::size_t stretch : k_kept) find_rows_of(stretch);
-    deviations = std::max(deviations, deviations_of_weighted_rows());
+// Leaves the columns weighed, where there are enough changes for a mask of them.
+SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignRows& signs) {
+  Tellings tellings{false, false};
+  weigh_columns_alike(signs);
+  tellings.rows = deviations_of_rows(signs, parts_of(signs, k_weighed)) > k_telling_deviations;
+  if (signs.changes().size() <= signs.place().row_elements) return tellings;
+  weigh_columns(signs, parts_of(signs, k_weighed));
+  // The weights know nothing of those kept.
+  tellings.columns = deviations_of_columns() > k_telling_deviations ||
+                     deviations_of_rows(signs, parts_of(signs, k_kept)) > k_telling_deviations;
+  return tellings;
+}
+
+// To the rows, once these were to the columns; lines only say yes or no.
+void SignMaskChooser::fit_columns(const SignRows& signs) {
+  const std::int32_t* sum_of_row = sums_of_rows(signs, signs.all());
+  counts_.assign(weights_.size(), 0);
+  turned_counts_.assign(weights_.size(), 0);
+  std::uint32_t* const counts = counts_.data();
+  std::uint32_t* const turned_counts = turned_counts_.data();
+  for (const SignRows::SignedColumn change : signs.changes()) {
+    ++counts[change];
+    ++turned_counts[change ^ (static_cast<std::uint32_t>(*sum_of_row++) >> 31)];
   }
-  return deviations > k_telling_deviations;
-}
-
-void SignMaskChooser::fit_rows() {
-  for (Row& row : rows_) row.is_turned = row.sum < 0 ? 1 : 0;
-}
-
-// Rows to the columns, and columns to the rows, where lines only say yes or no.
-void SignMaskChooser::fit_rows_and_columns() {
-  for (Column& column : columns_) column.negatives = 0;
-  Column* const columns = columns_.data();
-  each_row([this, columns](Row& row, std::span<const InColumn> changes) {
-    const std::int32_t flip = sum_of(changes) >> 31;
-    row.is_turned = flip & 1;
-    for (const InColumn change : changes) {
-      columns[change.column].negatives -= static_cast<std::uint32_t>(change.negative ^ flip);
-    }
-  });
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    weights_[i] = 2 * columns[i].negatives > columns[i].changes ? -1 : 1;
+  for (std::size_t i = 0; i < weights_.size() / 2; ++i) {
+    set_weight(i, turned_counts[2 * i + 1] > turned_counts[2 * i] ? -1 : 1);
   }
 }
 
-std::uint64_t SignMaskChooser::agreeing_in_rows() const {
+// To the columns. Returns how many signs agree.
+std::uint64_t SignMaskChooser::fit_rows(const SignRows& signs, std::vector<std::uint8_t>& turned) {
   std::uint64_t together = 0;
-  for (const Row& row : rows_) together += static_cast<std::uint32_t>(std::abs(row.sum));
-  return (in_columns_.size() + together) / 2;
+  each_sum(signs, signs.all(), [&](const SignRows::Row& row, Part, std::int32_t sum) {
+    together += static_cast<std::uint32_t>(std::abs(sum));
+    set_bit(turned, row.index, static_cast<std::uint32_t>(sum) >> 31);
+  });
+  return (signs.changes().size() + together) / 2;
 }
 
-std::uint64_t SignMaskChooser::agreeing_in_columns() const {
-  std::uint64_t agreeing = 0;
-  for (const Column& column : columns_) agreeing += std::max(column.negatives, column.changes - column.negatives);
-  return agreeing;
-}
-
-std::vector<std::uint8_t> SignMaskChooser::packed_columns() const {
-  std::vector<std::uint8_t> bits((columns_.size() + 7) / 8);
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::uint32_t is_turned = 2 * columns_[i].negatives > columns_[i].changes ? 1 : 0;
-    bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | is_turned << (i % 8));
-  }
-  return bits;
-}
-
-std::vector<std::uint8_t> SignMaskChooser::packed_rows(std::uint64_t row_count) const {
-  std::vector<std::uint8_t> bits((row_count + 7) / 8);
-  for (const Row& row : rows_) {
-    std::uint8_t& byte = bits[row.row / 8];
-    byte = static_cast<std::uint8_t>(byte | row.is_turned << (row.row % 8));
-  }
-  return bits;
-}
-
-SignMask SignMaskChooser::choose(std::span<SignedChange> changes, const MatrixPlace& place,
-                                 std::uint64_t element_count) {
+SignMask SignMaskChooser::choose(const SignRows& signs, std::uint64_t element_count) {
   SignMask mask;
-  if (!place.has_rows() || changes.empty()) return mask;
-  const std::uint64_t all = changes.size();
-  const std::uint64_t columns = place.row_elements;
-  const std::uint64_t rows = place.row_count(element_count);
+  const std::uint64_t all = signs.changes().size();
+  const std::uint64_t columns = signs.place().row_elements;
+  const std::uint64_t rows = signs.place().row_count(element_count);
   // A mask saves less than a bit per change.
   if (all <= std::min(columns, rows)) return mask;
   const bool is_sampled = all >= k_many_changes;
-  if (is_sampled && !may_pay(changes, place)) return mask;
+  const Tellings tellings = is_sampled ? look_at_sample(signs) : Tellings{true, true};
 
   const auto cost = [&](std::uint64_t agreeing, std::uint64_t mask_bits) {
     return cost_of_signs(agreeing, all) + (mask_bits << 16);
   };
   std::uint64_t least = all << 16;
-  forget_rows();
-  find_rows(changes, place);
-  if (const std::uint64_t with_rows = cost(agreeing_in_rows(), rows); with_rows < least) {
-    least = with_rows;
-    fit_rows();
-    mask.rows = packed_rows(rows);
-  }
-  if (all > columns) {
-    count_columns(columns);
-    if (const std::uint64_t with_columns = cost(agreeing_in_columns(), columns); with_columns < least) {
+  if ((tellings.rows || tellings.columns) && all > columns) {
+    if (!is_sampled) weigh_columns(signs, std::array{signs.all()});
+    for (int fits = is_sampled ? 1 : k_fits_of_few; fits > 0; --fits) fit_columns(signs);
+    if (const std::uint64_t with_columns = cost(agreeing_in_columns(counts_), columns); with_columns < least) {
       least = with_columns;
-      mask = {packed_columns(), {}};
+      mask = {packed_columns(counts_), {}};
     }
-    if (!is_sampled) weigh_columns();
-    std::uint64_t before = ~std::uint64_t{0};
-    for (int fits = 0; fits < k_most_fits; ++fits) {
-      fit_rows_and_columns();
-      const std::uint64_t with_both = cost(agreeing_in_columns(), columns + rows);
-      if (with_both < least) {
-        least = with_both;
-        mask = {packed_columns(), packed_rows(rows)};
-      }
-      if (with_both > before - before / k_worthwhile_part) break;
-      before = with_both;
+    std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
+    if (const std::uint64_t with_both = cost(fit_rows(signs, turned_rows), columns + rows); with_both < least) {
+      least = with_both;
+      mask = {packed_columns(turned_counts_), std::move(turned_rows)};
     }
   }
-  if (mask.is_empty()) return mask;
-  std::vector<std::uint8_t> column_flips(columns);
-  for (std::uint64_t i = 0; i < columns; ++i) column_flips[i] = static_cast<std::uint8_t>(bit_of(mask.columns, i));
-  SignedChange* change = changes.data();
-  each_row([&](const Row& row, std::span<const InColumn> of_row) {
-    const std::uint32_t row_flip = bit_of(mask.rows, row.row);
-    for (const InColumn each : of_row) change++->turn(row_flip ^ column_flips[each.column]);
-  });
+  if (tellings.rows) {
+    weigh_columns_alike(signs);
+    std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
+    if (cost(fit_rows(signs, turned_rows), rows) < least) mask = {{}, std::move(turned_rows)};
+  }
   return mask;
 }
 

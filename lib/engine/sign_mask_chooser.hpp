@@ -3,6 +3,7 @@
 
 #include "engine/scratch_vector.hpp"
 #include "engine/sign_mask.hpp"
+#include "engine/sign_rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,73 +12,45 @@
 
 namespace wdelta {
 
-/// One change: its element counted from the first of the stretch, and its sign.
-class SignedChange {
- public:
-  SignedChange() = default;
-  /// `element` is below 2^31, `negative` 0 or 1.
-  SignedChange(std::uint32_t element, std::uint32_t negative) : bits_(2 * element + negative) {}
-
-  std::uint32_t element() const { return bits_ / 2; }
-  std::uint32_t negative() const { return bits_ % 2; }
-  void turn(std::uint32_t flip) { bits_ ^= flip; }
-
- private:
-  std::uint32_t bits_ = 0;
-};
-
 /// Finds masks; keeps the memory that this takes for the next time.
 class SignMaskChooser {
  public:
   /// The mask that saves most, its own bits counted in; empty where none saves anything, or where of many changes a
-  /// sample says that none would. Turns the signs of `changes`, which ascend, round as it says.
-  SignMask choose(std::span<SignedChange> changes, const MatrixPlace& place, std::uint64_t element_count);
+  /// sample says that none would. `element_count`: of the stretch.
+  SignMask choose(const SignRows& signs, std::uint64_t element_count);
 
  private:
-  struct InColumn {
-    std::uint16_t column;
-    std::int16_t negative;  ///< 0, or all ones
-
-    std::int32_t signed_as(std::int32_t value) const { return (value ^ negative) - negative; }
-  };
-  /// The changes from the end of the row before to this one's.
-  struct Row {
-    std::uint32_t row;
-    std::uint32_t end;
-    std::int32_t sum;  ///< of their signs
-    std::uint32_t is_turned;
-  };
-  struct Column {
-    std::uint32_t changes;
-    std::uint32_t negatives;  ///< as the rows turn them
-
-    std::int32_t sum() const { return static_cast<std::int32_t>(changes) - 2 * static_cast<std::int32_t>(negatives); }
+  using Part = SignRows::Part;
+  /// Of each column two: for its positive signs and for its negative ones.
+  template <class T>
+  using OfColumns = std::vector<T>;
+  /// In which kinds of lines a sample agrees more than by chance.
+  struct Tellings {
+    bool rows;
+    bool columns;  ///< or rows and columns together
   };
 
-  bool may_pay(std::span<const SignedChange> changes, const MatrixPlace& place);
-  void forget_rows();
-  void find_rows(std::span<const SignedChange> changes, const MatrixPlace& place);
+  Tellings look_at_sample(const SignRows& signs);
   template <class Visit>
-  void each_row(Visit visit);
-  std::int32_t sum_of(std::span<const InColumn> changes) const;
-  double deviations_of_rows();
+  void each_sum(const SignRows& signs, Part part, Visit visit);
+  const std::int32_t* sums_of_rows(const SignRows& signs, Part part);
+  double deviations_of_rows(const SignRows& signs, std::span<const Part> parts);
   double deviations_of_columns() const;
-  double deviations_of_weighted_rows();
-  void count_columns(std::uint64_t column_count);
-  void weigh_columns();
+  void set_weight(std::size_t column, std::int32_t weight);
+  void weigh_columns_alike(const SignRows& signs);
+  void weigh_columns(const SignRows& signs, std::span<const Part> parts);
   void scale_weights();
-  void fit_rows();
-  void fit_rows_and_columns();
-  std::uint64_t agreeing_in_rows() const;
-  std::uint64_t agreeing_in_columns() const;
-  std::vector<std::uint8_t> packed_columns() const;
-  std::vector<std::uint8_t> packed_rows(std::uint64_t row_count) const;
+  void fit_columns(const SignRows& signs);
+  std::uint64_t fit_rows(const SignRows& signs, std::vector<std::uint8_t>& turned);
 
-  ScratchVector<InColumn> in_columns_;  // changes, row by row
-  std::vector<Row> rows_;               // those with changes
-  std::vector<Column> columns_;
-  std::vector<std::int64_t> column_sums_;  // of signs, as much as the rows are sure
-  std::vector<std::int16_t> weights_;      // what rows are fitted to, column by column
+  OfColumns<std::int16_t> weights_;  // what rows are fitted to
+  OfColumns<std::int64_t> sums_;     // of signs, as much as the rows are sure
+  OfColumns<std::uint32_t> counts_;
+  OfColumns<std::uint32_t> turned_counts_;  // as the rows turn them
+  // Change by change.
+  ScratchVector<std::int32_t> sums_up_to_;
+  ScratchVector<std::uint64_t> squares_up_to_;
+  ScratchVector<std::int32_t> sums_of_rows_;
 };
 
 }  // namespace wdelta
