@@ -9,31 +9,25 @@
 namespace wdelta {
 namespace {
 
-// Where a class's step symbols begin among its entries; gaps come first.
-constexpr std::uint32_t k_step_entries = k_gap_buckets;
-constexpr std::uint32_t k_class_entries = 256;
+static_assert(k_gap_buckets <= k_first_step_entry && k_first_step_entry + k_step_symbols <= k_class_entries);
 constexpr std::size_t k_word_room = 2 * k_block_elements + 8;
 
 }  // namespace
 
-ClassedEncoder::ClassedEncoder()
-    : gap_entries_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
-      step_entries_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
-      words_(std::make_unique_for_overwrite<std::uint16_t[]>(k_word_room)) {}
+ClassedEncoder::ClassedEncoder() : words_(std::make_unique_for_overwrite<std::uint16_t[]>(k_word_room)) {}
 
 void ClassedEncoder::begin(std::span<const ClassCoding> classes) {
   entries_.assign(classes.size() * k_class_entries, 0);
   for (std::size_t k = 0; k < classes.size(); ++k) {
     if (!classes[k].is_used()) continue;
     fill_encode_entries(classes[k].gap_frequencies(), entries_.data() + k * k_class_entries);
-    fill_encode_entries(classes[k].step_frequencies(), entries_.data() + k * k_class_entries + k_step_entries);
+    fill_encode_entries(classes[k].step_frequencies(), entries_.data() + k * k_class_entries + k_first_step_entry);
   }
 }
 
 void ClassedEncoder::append(const CodingKernels& coding, const ChangeSymbols& symbols, const BlockSymbols& block,
                             std::vector<std::uint8_t>& coded) {
-  const std::uint32_t changes = list_entries(symbols, block);
-  const std::uint32_t lanes = lanes_for(changes);
+  const std::uint32_t lanes = lanes_for(static_cast<std::uint32_t>(block.change_count));
   // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
   std::array<std::uint8_t, 16> payload{};
   const std::span<const std::uint8_t> raw = symbols.raw_of(block);
@@ -49,8 +43,9 @@ void ClassedEncoder::append(const CodingKernels& coding, const ChangeSymbols& sy
   }
 
   std::uint16_t* const words_end = words_.get() + k_word_room;
-  const std::uint16_t* const first_word = coding.encode_symbols(
-      entries_.data(), gap_entries_.get(), step_entries_.get(), changes, lanes, states.data(), words_end);
+  const SymbolPairs pairs = {symbols.gaps_of(block), symbols.steps_of(block), block.counts.data()};
+  const std::uint16_t* const first_word =
+      coding.encode_symbols(entries_.data(), &pairs, lanes, states.data(), words_end);
   const auto append = [&](const void* from, std::size_t size_bytes) {
     const auto* const bytes = static_cast<const std::uint8_t*>(from);
     coded.insert(coded.end(), bytes, bytes + size_bytes);
@@ -67,21 +62,6 @@ void ClassedEncoder::append(const CodingKernels& coding, const ChangeSymbols& sy
   bits.finish();
   append(first_word, static_cast<std::size_t>(words_end - first_word) * sizeof(std::uint16_t));
   append(raw.data() + in_states, raw.size() - in_states);
-}
-
-// Returns how many changes there are.
-std::uint32_t ClassedEncoder::list_entries(const ChangeSymbols& symbols, const BlockSymbols& block) {
-  const std::uint8_t* const gaps = symbols.gaps_of(block);
-  const std::uint8_t* const steps = symbols.steps_of(block);
-  std::uint32_t i = 0;
-  for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-    const auto first_entry = static_cast<std::uint16_t>(k * k_class_entries);
-    for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
-      gap_entries_[i] = static_cast<std::uint16_t>(first_entry + gaps[i]);
-      step_entries_[i] = static_cast<std::uint16_t>(first_entry + k_step_entries + steps[i]);
-    }
-  }
-  return i;
 }
 
 }  // namespace wdelta

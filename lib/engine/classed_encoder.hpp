@@ -23,13 +23,8 @@ class ClassedEncoder {
               std::vector<std::uint8_t>& coded);
 
  private:
-  std::uint32_t list_entries(const ChangeSymbols& symbols, const BlockSymbols& block);
-
   std::vector<EncodeEntry> entries_;
-  // Of one block.
-  std::unique_ptr<std::uint16_t[]> gap_entries_;
-  std::unique_ptr<std::uint16_t[]> step_entries_;
-  std::unique_ptr<std::uint16_t[]> words_;
+  std::unique_ptr<std::uint16_t[]> words_;  // of one block
 };
 
 }  // namespace wdelta

@@ -2,6 +2,7 @@
 #include "engine/coding_avx2.hpp"
 
 #include "engine/coding_scalar.hpp"
+#include "engine/entry_fetcher.hpp"
 #include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
@@ -88,34 +89,28 @@ void encode_eight(const std::uint64_t* entries, FourStates& low, FourStates& hig
 
 }  // namespace
 
-std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
-                                   std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
-                                   std::uint16_t* words_end) {
-  if (lanes != k_lanes) return encode_symbols_scalar(entries, gaps, steps, changes, lanes, states, words_end);
+std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
+                                   std::uint32_t* states, std::uint16_t* words_end) {
+  if (lanes != k_lanes) return encode_symbols_scalar(entries, symbols, lanes, states, words_end);
+  EntryFetcher fetched(entries, *symbols);
+  const std::uint32_t changes = fetched.end();
   const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
-  std::uint16_t* words = encode_symbols_scalar(entries, gaps + whole_rounds, steps + whole_rounds,
-                                               changes - whole_rounds, lanes, states, words_end);
+  fetched.fetch_from(whole_rounds);
+  std::uint16_t* words =
+      encode_entries_scalar(fetched.gaps, fetched.steps, changes - whole_rounds, lanes, states, words_end);
   alignas(32) std::uint64_t lane_states[k_lanes];
   for (std::uint32_t lane = 0; lane < k_lanes; ++lane) lane_states[lane] = states[lane];
   FourStates low = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states))};
   FourStates high = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states + 4))};
-  // What a round needs is fetched rounds before, one entry after the other, which is faster than gathering them; the
-  // last first, as they are used: what was written alone right before it is read in a vector is waited for.
-  constexpr std::uint32_t k_fetched = 256;
-  alignas(32) std::uint64_t of_gaps[k_fetched];
-  alignas(32) std::uint64_t of_steps[k_fetched];
-  for (std::uint32_t end = whole_rounds; end > 0;) {
-    const std::uint32_t begin = end > k_fetched ? end - k_fetched : 0;
-    for (std::uint32_t i = end - begin; i-- > 0;) {
-      of_gaps[i] = entries[gaps[begin + i]];
-      of_steps[i] = entries[steps[begin + i]];
-    }
+  while (fetched.end() > 0) {
+    const std::uint32_t end = fetched.end();
+    const std::uint32_t begin = end > EntryFetcher::k_at_once ? end - EntryFetcher::k_at_once : 0;
+    fetched.fetch_from(begin);
     for (std::uint32_t i = end - begin; i > 0;) {
       i -= k_lanes;
-      encode_eight(of_steps + i, low, high, words);
-      encode_eight(of_gaps + i, low, high, words);
+      encode_eight(fetched.steps + i, low, high, words);
+      encode_eight(fetched.gaps + i, low, high, words);
     }
-    end = begin;
   }
   _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states), low.x);
   _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states + 4), high.x);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_scalar.hpp"
 
+#include "engine/entry_fetcher.hpp"
+
 namespace wdelta {
 namespace {
 
@@ -32,15 +34,27 @@ void count_symbols_scalar(const std::uint8_t* symbols, std::uint32_t count, std:
   for (std::uint32_t i = 0; i < count; ++i) ++counts[symbols[i]];
 }
 
-std::uint16_t* encode_symbols_scalar(const std::uint64_t* entries, const std::uint16_t* gaps,
-                                     const std::uint16_t* steps, std::uint32_t changes, std::uint32_t lanes,
-                                     std::uint32_t* states, std::uint16_t* words_end) {
+std::uint16_t* encode_entries_scalar(const std::uint64_t* of_gaps, const std::uint64_t* of_steps, std::uint32_t changes,
+                                     std::uint32_t lanes, std::uint32_t* states, std::uint16_t* words_end) {
   std::uint16_t* words = words_end;
   for (std::uint32_t end = changes; end > 0;) {
     const std::uint32_t begin = (end - 1) / lanes * lanes;
-    for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(entries[steps[i]], states[i - begin], words);
-    for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(entries[gaps[i]], states[i - begin], words);
+    for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(of_steps[i], states[i - begin], words);
+    for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(of_gaps[i], states[i - begin], words);
     end = begin;
+  }
+  return words;
+}
+
+std::uint16_t* encode_symbols_scalar(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
+                                     std::uint32_t* states, std::uint16_t* words_end) {
+  EntryFetcher fetched(entries, *symbols);
+  std::uint16_t* words = words_end;
+  while (fetched.end() > 0) {
+    const std::uint32_t end = fetched.end();
+    const std::uint32_t begin = (end - 1) / EntryFetcher::k_at_once * EntryFetcher::k_at_once;
+    fetched.fetch_from(begin);
+    words = encode_entries_scalar(fetched.gaps, fetched.steps, end - begin, lanes, states, words);
   }
   return words;
 }

@@ -110,6 +110,18 @@ struct DecodeTable {
   Symbol of[128];              ///< by symbol
 };
 
+/// Pairs of symbols, those of class 0 first, then of class 1 and so on.
+struct SymbolPairs {
+  const std::uint8_t* gaps;
+  const std::uint8_t* steps;
+  const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes
+};
+
+/// What an encoder looks up (symbol_table.hpp): of class k gaps from entries[k * k_class_entries] on, and steps from
+/// k_first_step_entry behind that.
+constexpr std::uint32_t k_class_entries = 256;
+constexpr std::uint32_t k_first_step_entry = 64;
+
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
 /// 16.
 struct CodingKernels {
@@ -120,13 +132,11 @@ struct CodingKernels {
   /// Adds to counts[s] how often symbol s, less than `symbol_count`, occurs.
   void (*count_symbols)(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
-  /// Codes pairs of symbols (range coder in wdelta-delta.5): `gaps` and `steps` index `entries` (symbol_table.hpp).
-  /// `states` are the `lanes` (a power of two, at most 8) coders at the start, and the decoder's start in the end.
-  /// Words are written in front of `words_end`, at most two per change, and up to 8 more are overwritten; returns the
-  /// first.
-  std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const std::uint16_t* gaps, const std::uint16_t* steps,
-                                   std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
-                                   std::uint16_t* words_end);
+  /// Codes pairs of symbols (range coder in wdelta-delta.5). `states` are the `lanes` (a power of two, at most 8)
+  /// coders at the start, and the decoder's start in the end. Words are written in front of `words_end`, at most two
+  /// per pair, and up to 8 more are overwritten; returns the first.
+  std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
+                                   std::uint32_t* states, std::uint16_t* words_end);
   /// The inverse. Class k has its gaps in tables[2 * k] and its steps in tables[2 * k + 1]. Returns behind the last
   /// byte read, or null when there are too few. States are below 2^31.
   const std::uint8_t* (*decode_symbols)(const DecodeTable* tables, const std::uint8_t* change_classes,

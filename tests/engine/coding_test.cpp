@@ -149,14 +149,13 @@ struct Symbols {
   Bytes change_classes;
   Bytes gaps;
   Bytes steps;
-  std::vector<std::uint16_t> gap_entries;
-  std::vector<std::uint16_t> step_entries;
+  std::array<std::uint32_t, k_most_classes> class_changes{};
 };
 
 /// `rare`: one in how many symbols is not the most likely one.
 Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint32_t class_count, std::uint64_t rare) {
   Symbols made;
-  made.entries.resize(256UL * class_count);
+  made.entries.resize(std::size_t{k_class_entries} * class_count);
   made.tables.resize(2UL * class_count);
   std::vector<std::array<Frequencies, 2>> tables(class_count);
   for (std::uint32_t k = 0; k < class_count; ++k) {
@@ -165,7 +164,8 @@ Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint
       for (std::uint64_t& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 100;
       weights[random() % weights.size()] = rare * 500;
       tables[k][kind] = frequencies_of(weights);
-      fill_encode_entries(tables[k][kind], made.entries.data() + 256UL * k + (kind == 0 ? 0 : k_gap_buckets));
+      fill_encode_entries(tables[k][kind],
+                          made.entries.data() + k_class_entries * k + (kind == 0 ? 0 : k_first_step_entry));
       fill_decode_table(tables[k][kind], made.tables[2 * k + kind]);
     }
   }
@@ -181,8 +181,7 @@ Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint
     made.change_classes.push_back(k);
     made.gaps.push_back(static_cast<std::uint8_t>(drawn(tables[k][0])));
     made.steps.push_back(static_cast<std::uint8_t>(drawn(tables[k][1])));
-    made.gap_entries.push_back(static_cast<std::uint16_t>(256 * k + made.gaps.back()));
-    made.step_entries.push_back(static_cast<std::uint16_t>(256 * k + k_gap_buckets + made.steps.back()));
+    ++made.class_changes[k];
   }
   return made;
 }
@@ -194,8 +193,8 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
   std::mt19937_64 random(seed());
   std::vector<std::uint32_t> counts{255, 256, 257, 511, 512, 513, 5000, 65536};
   for (std::uint32_t count = 1; count <= 130; ++count) counts.push_back(count);
-  Guarded rooms[] = {Guarded(2 * 65536), Guarded(2 * 65536), Guarded(4 * 65536 + 16),
-                     Guarded(65536),     Guarded(65536),     Guarded(65536)};
+  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(4 * 65536 + 16),
+                     Guarded(65536), Guarded(65536), Guarded(65536)};
   for (const std::uint32_t changes : counts) {
     for (const std::uint32_t lanes : {1U, 2U, 4U, 8U}) {
       if (changes < lanes) continue;
@@ -215,10 +214,10 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
           std::array<std::uint32_t, 8> states = ends;
           const auto room = rooms[2].last(4UL * changes + 16);
           auto* const words_end = reinterpret_cast<std::uint16_t*>(room.data() + room.size());
-          const std::uint16_t* const words = engine.kernels->coding.encode_symbols(
-              symbols.entries.data(), typed<std::uint16_t>(rooms[0].copy(bytes_of(symbols.gap_entries))),
-              typed<std::uint16_t>(rooms[1].copy(bytes_of(symbols.step_entries))), changes, lanes, states.data(),
-              words_end);
+          const SymbolPairs pairs = {rooms[0].copy(symbols.gaps).data(), rooms[1].copy(symbols.steps).data(),
+                                     symbols.class_changes.data()};
+          const std::uint16_t* const words =
+              engine.kernels->coding.encode_symbols(symbols.entries.data(), &pairs, lanes, states.data(), words_end);
           if (words < typed<std::uint16_t>(room) + 8 || words > words_end) FAIL("words outside their room");
           const std::vector<std::uint16_t> written(words, static_cast<const std::uint16_t*>(words_end));
           if (!is_first && (written != agreed || states != agreed_states)) FAIL("two engines differ");

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What encoders look up for each symbol; for kernel files alone, each of which gets a copy of its own.
+#pragma once
+
+#include "engine/kernels.hpp"
+
+#include <cstdint>
+
+namespace wdelta {
+namespace {
+
+/// Fetches entries some rounds before they are used, one after the other, which is faster than gathering them; the last
+/// change first, as they are used: what was written alone right before it is read in a vector is waited for.
+class EntryFetcher {
+ public:
+  static constexpr std::uint32_t k_at_once = 256;
+
+  EntryFetcher(const std::uint64_t* entries, const SymbolPairs& symbols) : entries_(entries), symbols_(&symbols) {
+    while (k_ < 16) first_of_class_ += symbols.class_changes[k_++];
+    end_ = first_of_class_;
+  }
+
+  /// Those not fetched so far come before.
+  std::uint32_t end() const { return end_; }
+  /// Of changes `begin`, at most k_at_once before the end, to the end, which is at `begin` then.
+  void fetch_from(std::uint32_t begin) {
+    const std::uint8_t* const gap_symbols = symbols_->gaps;
+    const std::uint8_t* const step_symbols = symbols_->steps;
+    std::uint32_t i = end_;
+    while (i > begin) {
+      while (first_of_class_ == i) first_of_class_ -= symbols_->class_changes[--k_];
+      const std::uint64_t* const of_class = entries_ + k_class_entries * k_;
+      const std::uint32_t first = first_of_class_ > begin ? first_of_class_ : begin;
+      while (i > first) {
+        --i;
+        gaps[i - begin] = of_class[gap_symbols[i]];
+        steps[i - begin] = of_class[k_first_step_entry + step_symbols[i]];
+      }
+    }
+    end_ = begin;
+  }
+
+  alignas(64) std::uint64_t gaps[k_at_once];
+  alignas(64) std::uint64_t steps[k_at_once];
+
+ private:
+  const std::uint64_t* entries_;
+  const SymbolPairs* symbols_;
+  std::uint32_t k_ = 0;
+  std::uint32_t first_of_class_ = 0;  // of class k_: all before it are of classes before
+  std::uint32_t end_;
+};
+
+}  // namespace
+}  // namespace wdelta
