@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/class_map.hpp"
 
-#include "engine/symbol_table.hpp"
+#include "engine/fixed_log2.hpp"
 
 #include <bit>
 #include <cstring>
@@ -16,9 +16,9 @@ constexpr std::uint64_t k_class_bits_per_block = 6;
 // Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts
 // should.
 constexpr std::uint64_t k_worthless_part = 512;
-// Of this many elements one piece of 64 is counted: at first one in four, later, when many have been seen, one in 32.
+// Of this many elements one piece of 64 is counted: at first one in eight, later, when many have been seen, one in 32.
 constexpr std::size_t k_piece_elements = 64;
-constexpr std::size_t k_every_elements = 256;
+constexpr std::size_t k_every_elements = 512;
 constexpr std::size_t k_every_elements_later = 2048;
 constexpr std::size_t k_many_elements = 2 * k_block_elements;
 // Neighbouring contexts are taken as one until no more than this many are left.
@@ -30,9 +30,6 @@ T load(const void* array, std::size_t i) {
   std::memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
   return value;
 }
-
-/// n log2 n.
-std::uint64_t weight(std::uint64_t n) { return n * log2_fixed(n); }
 
 template <class Visit>
 void with_width(std::uint8_t width_bytes, Visit visit) {
@@ -54,12 +51,12 @@ std::uint64_t ClassChooser::cost_as_one_class(const ContextCounts& counts) const
   std::uint64_t distances = 0;
   for (std::size_t i = 0; i < distance_count_; ++i) {
     changed += counts.changes[i];
-    distances += weight(counts.changes[i]);
+    distances += n_log2_n(counts.changes[i]);
   }
   if (changed == 0) return 0;
   // Elements are only sampled, and may seem fewer than their changes.
   const std::uint64_t all = std::max(counts.elements, changed);
-  return weight(all) - weight(all - changed) - distances;
+  return n_log2_n(all) - n_log2_n(all - changed) - distances;
 }
 
 void ClassChooser::clear() {

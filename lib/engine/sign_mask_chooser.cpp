@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sign_mask_chooser.hpp"
 
-#include "engine/symbol_table.hpp"
+#include "engine/fixed_log2.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,11 +30,8 @@ constexpr std::array<std::size_t, 2> k_kept = {3, 13};
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
 
-/// n log2 n, in 1/65536 of a bit.
-std::uint64_t weight(std::uint64_t n) { return n * log2_fixed(n); }
-
 std::uint64_t cost_of_signs(std::uint64_t agreeing, std::uint64_t all) {
-  return weight(all) - weight(agreeing) - weight(all - agreeing);
+  return n_log2_n(all) - n_log2_n(agreeing) - n_log2_n(all - agreeing);
 }
 
 template <std::size_t count>

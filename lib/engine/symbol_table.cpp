@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/symbol_table.hpp"
 
+#include "engine/fixed_log2.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,22 +31,6 @@ Frequencies frequencies_of(std::span<const std::uint64_t> weights) {
 }
 
 namespace {
-
-/// log2(1 + i/256) in 1/65536, digit by digit: squaring a number doubles its logarithm.
-constexpr std::array<std::uint32_t, 257> k_log2_points = [] {
-  std::array<std::uint32_t, 257> points{};
-  for (std::uint64_t i = 0; i < 256; ++i) {
-    std::uint64_t mantissa = (256 + i) << 23;  // in [2^31, 2^32)
-    for (int bit = 15; bit >= 0; --bit) {
-      mantissa = (mantissa * mantissa) >> 31;
-      if (mantissa >> 32 == 0) continue;
-      points[i] |= 1U << bit;
-      mantissa >>= 1;
-    }
-  }
-  points[256] = 1U << 16;
-  return points;
-}();
 
 // p = (16 + low four bits) / 32 / 2^(high four bits), as a fraction of 2^32.
 std::uint64_t probability_of(std::uint8_t code) { return std::uint64_t{16U + (code & 15U)} << (27 - (code >> 4)); }
@@ -133,19 +119,6 @@ void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) {
     std::fill_n(table.symbols + begin, frequencies[i], static_cast<std::uint8_t>(i));
     begin += frequencies[i];
   }
-}
-
-std::uint32_t log2_fixed(std::uint64_t value) {
-  if (value <= 1) return 0;
-  // 256 points and straight lines between them: exact enough for choosing between codings, and the same on every
-  // machine.
-  const auto whole = static_cast<std::uint32_t>(std::bit_width(value)) - 1;
-  const std::uint64_t mantissa = value << (63 - whole) << 1;
-  const std::size_t point = mantissa >> 56;
-  const auto beyond = static_cast<std::uint32_t>((mantissa >> 40) & 0xffff);
-  const std::uint32_t from = k_log2_points[point];
-  return (whole << 16) + from +
-         static_cast<std::uint32_t>((std::uint64_t{k_log2_points[point + 1] - from} * beyond) >> 16);
 }
 
 }  // namespace wdelta

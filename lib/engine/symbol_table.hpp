@@ -51,7 +51,4 @@ void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries);
 /// At most 128 symbols.
 void fill_decode_table(const Frequencies& frequencies, DecodeTable& table);
 
-/// log2(value) in 1/65536; 0 for 0.
-std::uint32_t log2_fixed(std::uint64_t value);
-
 }  // namespace wdelta

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/fixed_log2.hpp"
 #include "engine/symbol_table.hpp"
 
 #include "testing/random.hpp"
