@@ -315,13 +315,32 @@ struct Ranks {
       census.count(marks);
     }
   }
-  // With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in.
-  std::uint16_t of(std::uint32_t place, std::uint32_t k) const {
-    const std::uint32_t word = place / k_word;
-    const std::uint64_t members = marks.ends[k % 4 * k_words + word] & marks.begins[k / 4 * k_words + word];
-    const std::uint64_t before = _bzhi_u64(members, place % k_word);
-    return static_cast<std::uint16_t>(census.before[k / 4][word][k % 4] +
-                                      static_cast<std::uint32_t>(__builtin_popcountll(before)));
+  // With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in; where they are is
+  // found for 32 changes at once. The stretch begins at position `first`.
+  void rank(std::uint32_t first, const std::uint16_t* positions, const std::uint8_t* classes, std::uint32_t changes,
+            std::uint16_t* ranks) const {
+    std::uint16_t in_ends[k_stretch + 32];
+    std::uint16_t in_begins[k_stretch + 32];
+    std::uint16_t in_census[k_stretch + 32];
+    for (std::uint32_t i = 0; i < changes; i += 32) {
+      const __mmask32 there = _bzhi_u32(~0U, changes - i < 32 ? changes - i : 32);
+      const __m512i place = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, positions + i),
+                                             _mm512_set1_epi16(static_cast<short>(first)));
+      const __m512i k = _mm512_maskz_cvtepu8_epi16(there, _mm256_maskz_loadu_epi8(there, classes + i));
+      const __m512i word = _mm512_srli_epi16(place, 6);
+      const __m512i end = _mm512_and_si512(k, _mm512_set1_epi16(3));
+      const __m512i begin = _mm512_or_si512(_mm512_slli_epi16(_mm512_srli_epi16(k, 2), 6), word);
+      _mm512_storeu_si512(in_ends + i, _mm512_or_si512(_mm512_slli_epi16(end, 6), word));
+      _mm512_storeu_si512(in_begins + i, begin);
+      _mm512_storeu_si512(in_census + i, _mm512_or_si512(_mm512_slli_epi16(begin, 2), end));
+    }
+    const std::uint16_t* const before_words = &census.before[0][0][0];
+    for (std::uint32_t i = 0; i < changes; ++i) {
+      const std::uint64_t members = marks.ends[in_ends[i]] & marks.begins[in_begins[i]];
+      const std::uint64_t before = _bzhi_u64(members, positions[i] % k_word);
+      ranks[i] = static_cast<std::uint16_t>(before_words[in_census[i]] +
+                                            static_cast<std::uint32_t>(__builtin_popcountll(before)));
+    }
   }
 };
 
@@ -334,12 +353,11 @@ void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable
   for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
     const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
     in_stretch.mark_up_to(from, end, table);
+    const std::uint32_t before = change;
     for (; change < changes && positions[change] < end; ++change) {
-      const std::uint32_t position = positions[change];
-      const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, position))];
-      change_classes[change] = k;
-      ranks[change] = in_stretch.of(position - first, k);
+      change_classes[change] = table.class_of[context_of<T, order>(load<T>(from, positions[change]))];
     }
+    in_stretch.rank(first, positions + before, change_classes + before, change - before, ranks + before);
   }
 }
 
@@ -393,7 +411,7 @@ std::uint32_t find_ranked_changes_of(const void* base, const void* next, std::ui
     }
     if (found == before) continue;
     in_stretch.mark_up_to(from, end, table);
-    for (std::uint32_t i = before; i < found; ++i) ranks[i] = in_stretch.of(positions[i] - first, change_classes[i]);
+    in_stretch.rank(first, positions + before, change_classes + before, found - before, ranks + before);
   }
   return found;
 }
