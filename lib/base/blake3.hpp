@@ -110,35 +110,40 @@ class Blake3Tree {
 /// it was read into. One thread; the tree must outlive it.
 class Blake3Segment {
  public:
-  /// Small enough for a piece, or two, to stay in the second-level cache; large enough for the kernels' full width.
-  static constexpr std::size_t k_piece_bytes = std::size_t{256} << 10;
+  /// What is hashed for itself, and the most of these that a kernel hashes at once.
+  static constexpr std::size_t k_unit_bytes = 1024;
+  static constexpr std::size_t k_full_width_bytes = 32 * k_unit_bytes;
 
   /// Throws internal when the tree has no segment `index`, or smaller ones.
   Blake3Segment(Blake3Tree& tree, std::size_t index);
   Blake3Segment(const Blake3Segment&) = delete;
   Blake3Segment& operator=(const Blake3Segment&) = delete;
 
-  /// The segment's next bytes: a multiple of k_piece_bytes, or all that are left. The tree has the segment's value once
-  /// it was given the last of them.
+  /// The segment's next bytes: a multiple of k_unit_bytes, or all that are left; of k_full_width_bytes costs least. The
+  /// tree has the segment's value once it was given the last of them.
   void update(std::span<const std::uint8_t> bytes);
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
   friend class Blake3Tree;
   std::uint64_t first_chunk() const;
+  std::size_t hash_chunks(std::span<const std::uint8_t> bytes);
   void finish();
   [[noreturn]] void refuse(std::size_t size_bytes) const;
 
-  // What is left of a piece once it is reduced as far as a kernel runs at full width.
-  static constexpr std::size_t k_values_of_piece = 16;
-  static constexpr std::size_t k_pieces = Blake3Tree::k_segment_bytes / k_piece_bytes;
+  // What is left of a group once it is reduced as far as a kernel runs at full width.
+  static constexpr std::size_t k_group_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t k_values_of_group = 16;
+  static constexpr std::size_t k_groups = Blake3Tree::k_segment_bytes / k_group_bytes;
 
   Blake3Tree* tree_;
   std::size_t index_;
   std::size_t size_bytes_ = 0;
   std::size_t done_bytes_ = 0;
-  std::optional<Blake3> rest_;                                          // of a segment that is no whole subtree
-  std::array<std::uint32_t, 8 * k_values_of_piece * k_pieces> values_;  // left uninitialised
+  std::optional<Blake3> rest_;  // of a segment that is no whole subtree
+  // Left uninitialised: chunks of a group that is not whole, and, for a moment, of the next.
+  std::array<std::uint32_t, 2 * 8 * k_group_bytes / k_unit_bytes> group_;
+  std::array<std::uint32_t, 8 * k_values_of_group * k_groups> values_;
 };
 
 }  // namespace wdelta

@@ -92,9 +92,19 @@ std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint3
                          std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
   std::uint32_t group[8 * k_blake3_group_chunks];
   const std::size_t count = chunks.size() / k_blake3_chunk_bytes;
-  const std::size_t left = std::min(count, k_blake3_group_values);
+  blake3_chunks(kernel, key, flags, chunks, first_chunk, group);
+  return blake3_group_reduced(kernel, key, flags, group, count, values);
+}
+
+void blake3_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
+                   std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
   touch_pages(chunks.data(), chunks.size());
-  kernel.hash_chunks(chunks.data(), count, key.data(), first_chunk, flags, group);
+  kernel.hash_chunks(chunks.data(), chunks.size() / k_blake3_chunk_bytes, key.data(), first_chunk, flags, values);
+}
+
+std::size_t blake3_group_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
+                                 std::uint32_t flags, std::uint32_t* group, std::size_t count, std::uint32_t* values) {
+  const std::size_t left = std::min(count, k_blake3_group_values);
   reduce(kernel, key.data(), flags, group, count, left);
   std::copy_n(group, 8 * left, values);
   return left;

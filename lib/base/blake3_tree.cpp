@@ -12,7 +12,7 @@ namespace wdelta {
 namespace {
 
 constexpr auto k_key = std::to_array(k_blake3_iv);
-static_assert(Blake3Segment::k_piece_bytes == k_blake3_group_chunks * k_blake3_chunk_bytes);
+static_assert(Blake3Segment::k_unit_bytes == k_blake3_chunk_bytes);
 
 std::size_t segments_in(std::uint64_t size_bytes, std::size_t segment_bytes) {
   const std::uint64_t whole = size_bytes / segment_bytes;
@@ -87,20 +87,35 @@ Blake3Segment::Blake3Segment(Blake3Tree& tree, std::size_t index) : tree_(&tree)
 
 void Blake3Segment::update(std::span<const std::uint8_t> bytes) {
   const std::size_t left = size_bytes_ - done_bytes_;
-  if (bytes.size() > left || (bytes.size() < left && bytes.size() % k_piece_bytes != 0)) refuse(bytes.size());
+  if (bytes.size() > left || (bytes.size() < left && bytes.size() % k_unit_bytes != 0)) refuse(bytes.size());
   if (bytes.empty()) return;
   if (rest_) {
     rest_->update(bytes);
     done_bytes_ += bytes.size();
   } else {
-    for (; !bytes.empty(); bytes = bytes.subspan(k_piece_bytes)) {
-      std::uint32_t* const values = values_.data() + 8 * k_blake3_group_values * (done_bytes_ / k_piece_bytes);
-      blake3_group(*tree_->kernel_, k_key, 0, bytes.first(k_piece_bytes),
-                   first_chunk() + done_bytes_ / k_blake3_chunk_bytes, values);
-      done_bytes_ += k_piece_bytes;
-    }
+    while (!bytes.empty()) bytes = bytes.subspan(hash_chunks(bytes));
   }
   if (done_bytes_ == size_bytes_) finish();
+}
+
+// Of the first so many bytes, at most as many chunks as make a group. Groups are reduced once they are whole; the
+// kernels hash what begins one and ends the other at once, at their full width.
+std::size_t Blake3Segment::hash_chunks(std::span<const std::uint8_t> bytes) {
+  static_assert(k_group_bytes == k_blake3_group_chunks * k_blake3_chunk_bytes);
+  const std::size_t size_bytes = std::min(bytes.size(), k_group_bytes);
+  const std::size_t done_chunks = done_bytes_ / k_blake3_chunk_bytes;
+  const std::size_t in_group = done_chunks % k_blake3_group_chunks;
+  blake3_chunks(*tree_->kernel_, k_key, 0, bytes.first(size_bytes), first_chunk() + done_chunks,
+                group_.data() + 8 * in_group);
+  done_bytes_ += size_bytes;
+  const std::size_t held = in_group + size_bytes / k_blake3_chunk_bytes;
+  if (held >= k_blake3_group_chunks) {
+    const std::size_t group = done_chunks / k_blake3_group_chunks;
+    blake3_group_reduced(*tree_->kernel_, k_key, 0, group_.data(), k_blake3_group_chunks,
+                         values_.data() + 8 * k_blake3_group_values * group);
+    std::copy_n(group_.data() + 8 * k_blake3_group_chunks, 8 * (held - k_blake3_group_chunks), group_.data());
+  }
+  return size_bytes;
 }
 
 std::uint64_t Blake3Segment::first_chunk() const { return std::uint64_t{index_} * k_blake3_subtree_chunks; }

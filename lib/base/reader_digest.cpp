@@ -8,8 +8,8 @@
 
 namespace wdelta {
 
-static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_piece_bytes == 0);
-static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_piece_bytes == 0);
+static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_full_width_bytes == 0);
+static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_full_width_bytes == 0);
 
 Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
   Blake3Tree tree(reader.size_bytes());

@@ -66,6 +66,10 @@ void require_origins(const std::vector<Origin>& origins, const Execution& execut
   for (const Origin& origin : origins) require_origin(origin, digest_of(*origin.file, execution));
 }
 
+// What is written in whole pages costs least.
+constexpr std::uint64_t k_page_bytes = 4096;
+static_assert(k_page_bytes % Blake3Segment::k_unit_bytes == 0);
+
 // Makes segments of a version, hashes them on both ends and writes them. One per thread.
 class SegmentWriter {
  public:
@@ -101,7 +105,9 @@ class SegmentWriter {
       } else {
         patched = piece.end();
       }
-      const std::uint64_t ready = last ? segment.end() : patched - patched % Blake3Segment::k_piece_bytes;
+      // The first piece ends in the page where blocks do, and those that follow are as long as what was read.
+      const std::uint64_t unit = done == segment.begin ? k_page_bytes : Blake3Segment::k_full_width_bytes;
+      const std::uint64_t ready = last ? segment.end() : done + (patched - done) / unit * unit;
       if (ready <= done) return;
       const auto result = window_.bytes(done, ready);
       result_hash.update(result);

@@ -16,8 +16,12 @@ void HashedStream::start(std::size_t index, std::uint64_t from, StageLaps& laps)
   read(segment_.begin - from, laps);
 }
 
-void HashedStream::read_piece(StageLaps& laps) {
-  const auto bytes = read(std::min<std::uint64_t>(file_->piece_bytes(), segment_.end() - window_.end()), laps);
+void HashedStream::read_to(std::uint64_t offset, StageLaps& laps) {
+  // The first of the segment's is what the others follow: it ends as close to `offset` as hashing can.
+  const bool is_first = window_.end() == segment_.begin;
+  const std::uint64_t unit = is_first ? Blake3Segment::k_unit_bytes : Blake3Segment::k_full_width_bytes;
+  const std::uint64_t wanted = (offset - window_.end() + unit - 1) / unit * unit;
+  const auto bytes = read(std::min(wanted, segment_.end() - window_.end()), laps);
   hash_->update(bytes);
   laps.lap(Stage::hash, bytes.size());
 }

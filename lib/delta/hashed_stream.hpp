@@ -26,8 +26,9 @@ class HashedStream {
   void start(std::size_t index, std::uint64_t from, StageLaps& laps);
   const Segment& segment() const { return segment_; }
   bool all_read() const { return window_.end() >= segment_.end(); }
-  /// Reads and hashes the next piece. Not all must have been read.
-  void read_piece(StageLaps& laps);
+  /// Reads and hashes on to `offset`, and a little more where that is how hashing comes in whole widths. Not all must
+  /// have been read.
+  void read_to(std::uint64_t offset, StageLaps& laps);
   /// Once all was read: reads what follows the segment, up to `offset`.
   void read_behind(std::uint64_t offset, StageLaps& laps);
 

@@ -37,13 +37,15 @@ CodedSegment SegmentCoder::operator()(std::size_t index) {
   BlockWalk block(*files_.header, next_.segment().begin, next_.segment().end());
   CodedSegment coded;
   while (!next_.all_read()) {
-    next_.read_piece(laps_);
-    while (base_ && !base_->all_read() && base_->end() < place_in_base(next_.end())) base_->read_piece(laps_);
+    next_.read_to(end_of_piece(), laps_);
+    while (base_ && !base_->all_read() && base_->end() < place_in_base(next_.end())) {
+      base_->read_to(std::min(place_in_base(next_.end()), base_->end() + files_.base->file->piece_bytes()), laps_);
+    }
     for (; !block.done() && is_held(block); block.advance()) code(block, coded);
     drop_before(block.done() ? next_.end() : block.begin());
   }
   while (base_ && !base_->all_read()) {
-    base_->read_piece(laps_);
+    base_->read_to(base_->end() + files_.base->file->piece_bytes(), laps_);
     drop_before(block.done() ? base_->end() : block.begin());
   }
   // The last block goes on into the next segment, where it is hashed.
@@ -54,6 +56,13 @@ CodedSegment SegmentCoder::operator()(std::size_t index) {
   }
   finish_group(coded);
   return coded;
+}
+
+// Up to where blocks end, so that next to nothing is kept until the next piece is there.
+std::uint64_t SegmentCoder::end_of_piece() const {
+  const std::uint64_t offset = next_.end() + files_.next->piece_bytes();
+  const std::uint64_t boundary = block_boundary_before(*files_.header, offset);
+  return boundary > next_.end() ? boundary : offset;
 }
 
 std::uint64_t SegmentCoder::place_in_base(std::uint64_t offset) const {

@@ -59,6 +59,7 @@ class SegmentCoder {
   CodedSegment operator()(std::size_t index);
 
  private:
+  std::uint64_t end_of_piece() const;
   std::uint64_t place_in_base(std::uint64_t offset) const;
   bool passes_by(const BlockWalk& block) const;
   bool is_held(const BlockWalk& block) const;

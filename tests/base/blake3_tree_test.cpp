@@ -118,26 +118,30 @@ TEST_CASE("a BLAKE3 tree refuses a segment of the wrong length or number") {
   CHECK_THROWS_AS(tree.set_segment(2, {}), Error);
 }
 
-TEST_CASE("a segment hashed piece by piece has the value of the whole, whatever multiples of a piece it is given") {
+TEST_CASE("a segment hashed piece by piece has the value of the whole, whatever multiples of a unit it is given") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
-  constexpr std::size_t k_piece = Blake3Segment::k_piece_bytes;
-  const auto bytes = testing::random_bytes(random, 2 * k_segment + 3 * k_piece + 777);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, k_piece, k_segment, k_segment + 1, bytes.size()}) {
-    CAPTURE(size);
-    const auto input = std::span(bytes).first(size);
-    Blake3Tree tree(size);
-    for (const std::size_t index : shuffled(tree.segment_count(), random)) {
-      auto left = segment_of(input, index);
-      Blake3Segment segment(tree, index);
-      CHECK(segment.size_bytes() == left.size());
-      while (!left.empty()) {
-        const auto piece = left.first(std::min(left.size(), k_piece * (1 + random() % 4)));
-        segment.update(piece);
-        left = left.subspan(piece.size());
+  constexpr std::size_t k_unit = Blake3Segment::k_unit_bytes;
+  const auto bytes = testing::random_bytes(random, 2 * k_segment + 3 * k_unit + 777);
+  // Up to so many units at a time: single ones, less and more than a kernel hashes at once or a group has.
+  for (const std::size_t most : {1, 2, 40, 300, 2000}) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, k_unit, k_segment, k_segment + 1, bytes.size()}) {
+      CAPTURE(most);
+      CAPTURE(size);
+      const auto input = std::span(bytes).first(size);
+      Blake3Tree tree(size);
+      for (const std::size_t index : shuffled(tree.segment_count(), random)) {
+        auto left = segment_of(input, index);
+        Blake3Segment segment(tree, index);
+        CHECK(segment.size_bytes() == left.size());
+        while (!left.empty()) {
+          const auto piece = left.first(std::min(left.size(), k_unit * (1 + random() % most)));
+          segment.update(piece);
+          left = left.subspan(piece.size());
+        }
       }
+      CHECK(tree.finish() == blake3(input));
     }
-    CHECK(tree.finish() == blake3(input));
   }
 }
 
@@ -146,7 +150,7 @@ TEST_CASE("a segment takes neither broken pieces nor more than it has") {
   Blake3Tree tree(bytes.size());
   CHECK_THROWS_AS(Blake3Segment(tree, 2), Error);
   Blake3Segment first(tree, 0);
-  CHECK_THROWS_AS(first.update(std::span(bytes).first(Blake3Segment::k_piece_bytes - 1)), Error);
+  CHECK_THROWS_AS(first.update(std::span(bytes).first(Blake3Segment::k_unit_bytes - 1)), Error);
   CHECK_THROWS_AS(first.update(bytes), Error);
   Blake3Segment last(tree, 1);
   CHECK_THROWS_AS(last.update(std::span(bytes).first(9)), Error);
