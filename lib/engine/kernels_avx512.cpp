@@ -253,37 +253,46 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 
 constexpr std::uint32_t k_words = 64;
 constexpr std::uint32_t k_stretch = k_word * k_words;
+// Lane j of the marks' vector i has word 8 * j + i: to count up to each word is to add one vector to the other.
+using RankMarks = ClassMarks<k_words, 8>;
 
 /// How many members of each class lie before each word of a stretch, for up to `4 * quarters` classes.
 template <std::uint32_t quarters>
 struct Census {
-  alignas(64) std::uint16_t before[quarters][k_words][4];
-  __m512i members[quarters] = {};  // of four classes, in every lane; before the words that are counted next
+  alignas(64) std::uint16_t before[quarters][k_words][4];  // words as the marks have them
+  __m512i members[quarters] = {};                          // of four classes, in every lane; before the stretch
 
-  void count(const ClassMarks<k_words>& marks) {
-    for (std::uint32_t word = 0; word < k_words; word += 8) {
+  void count(const RankMarks& marks) {
 #pragma GCC unroll 4
-      for (std::uint32_t quarter = 0; quarter < quarters; ++quarter) count_eight(marks, word, quarter);
-    }
+    for (std::uint32_t quarter = 0; quarter < quarters; ++quarter) count_quarter(marks, quarter);
   }
 
  private:
   // Four classes side by side, in 16 bits each.
-  void count_eight(const ClassMarks<k_words>& marks, std::uint32_t word, std::uint32_t quarter) {
+  void count_quarter(const RankMarks& marks, std::uint32_t quarter) {
     const __m512i zero = _mm512_setzero_si512();
-    const __m512i begins = _mm512_load_si512(marks.begins + quarter * k_words + word);
-    __m512i counts = zero;
+    __m512i in_lane[8];  // words before, of those in the lane
+    __m512i sums = zero;
+#pragma GCC unroll 8
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const __m512i begins = _mm512_load_si512(marks.begins + quarter * k_words + 8 * i);
+      in_lane[i] = sums;
 #pragma GCC unroll 4
-    for (std::uint32_t end = 0; end < 4; ++end) {
-      const __m512i of_class = _mm512_and_si512(begins, _mm512_load_si512(marks.ends + end * k_words + word));
-      counts = _mm512_or_si512(counts, _mm512_slli_epi64(_mm512_popcnt_epi64(of_class), 16 * end));
+      for (std::uint32_t end = 0; end < 4; ++end) {
+        const __m512i of_class = _mm512_and_si512(begins, _mm512_load_si512(marks.ends + end * k_words + 8 * i));
+        sums = _mm512_add_epi16(sums, _mm512_slli_epi64(_mm512_popcnt_epi64(of_class), 16 * end));
+      }
     }
-    __m512i sums = _mm512_add_epi16(counts, _mm512_maskz_alignr_epi64(0xff, counts, zero, 7));
-    sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 6));
-    sums = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 4));
-    sums = _mm512_add_epi16(sums, members[quarter]);
-    _mm512_store_si512(before[quarter] + word, _mm512_sub_epi16(sums, counts));
-    members[quarter] = _mm512_maskz_permutexvar_epi64(0xff, _mm512_set1_epi64(7), sums);
+    __m512i up_to_lane = _mm512_add_epi16(sums, _mm512_maskz_alignr_epi64(0xff, sums, zero, 7));
+    up_to_lane = _mm512_add_epi16(up_to_lane, _mm512_maskz_alignr_epi64(0xff, up_to_lane, zero, 6));
+    up_to_lane = _mm512_add_epi16(up_to_lane, _mm512_maskz_alignr_epi64(0xff, up_to_lane, zero, 4));
+    up_to_lane = _mm512_add_epi16(up_to_lane, members[quarter]);
+    const __m512i before_lane = _mm512_sub_epi16(up_to_lane, sums);
+    members[quarter] = _mm512_maskz_permutexvar_epi64(0xff, _mm512_set1_epi64(7), up_to_lane);
+#pragma GCC unroll 8
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      _mm512_store_si512(before[quarter] + 8 * i, _mm512_add_epi16(before_lane, in_lane[i]));
+    }
   }
 };
 
@@ -304,7 +313,7 @@ auto with_quarters(std::uint32_t bound_count, Visit visit) {
 /// The marks of one stretch and what lies before each of its words. Stretches are marked in turn.
 template <class T, Order order, std::uint32_t quarters>
 struct Ranks {
-  ClassMarks<k_words> marks;
+  RankMarks marks;
   Census<quarters> census;
   std::uint32_t marked = 0;  // elements
 
@@ -327,7 +336,9 @@ struct Ranks {
       const __m512i place = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, positions + i),
                                              _mm512_set1_epi16(static_cast<short>(first)));
       const __m512i k = _mm512_maskz_cvtepu8_epi16(there, _mm256_maskz_loadu_epi8(there, classes + i));
-      const __m512i word = _mm512_srli_epi16(place, 6);
+      const __m512i of_word = _mm512_srli_epi16(place, 6);
+      const __m512i word = _mm512_or_si512(_mm512_slli_epi16(_mm512_and_si512(of_word, _mm512_set1_epi16(7)), 3),
+                                           _mm512_srli_epi16(of_word, 3));
       const __m512i end = _mm512_and_si512(k, _mm512_set1_epi16(3));
       const __m512i begin = _mm512_or_si512(_mm512_slli_epi16(_mm512_srli_epi16(k, 2), 6), word);
       _mm512_storeu_si512(in_ends + i, _mm512_or_si512(_mm512_slli_epi16(end, 6), word));
