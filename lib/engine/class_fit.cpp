@@ -18,9 +18,9 @@ std::uint32_t used_buckets(const std::array<std::uint32_t, size>& counts) {
   return static_cast<std::uint32_t>(counts.rend() - last);
 }
 
-std::vector<std::uint8_t> weight_codes(std::span<const std::uint32_t> counts) {
+WeightCodes weight_codes(std::span<const std::uint32_t> counts) {
   const std::uint32_t largest = *std::ranges::max_element(counts);
-  std::vector<std::uint8_t> codes;
+  WeightCodes codes;
   for (const std::uint32_t count : counts) codes.push_back(weight_code(count, largest));
   return codes;
 }

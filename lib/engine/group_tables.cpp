@@ -85,24 +85,24 @@ class CountModel {
   std::uint32_t seen_ = 0;
 };
 
-void write_weights(BitWriter& bits, const std::vector<std::uint8_t>& weights) {
+void write_weights(BitWriter& bits, const WeightCodes& weights) {
   for (const std::uint8_t weight : weights) bits.write(weight, 6);
 }
 
-std::vector<std::uint8_t> read_weights(BitReader& bits, std::uint32_t count) {
-  std::vector<std::uint8_t> weights(count);
+WeightCodes read_weights(BitReader& bits, std::uint32_t count) {
+  WeightCodes weights(count);
   for (std::uint8_t& weight : weights) weight = static_cast<std::uint8_t>(bits.read(6));
   if (std::ranges::all_of(weights, [](std::uint8_t weight) { return weight == 0; })) refuse("all weights are 0");
   return weights;
 }
 
-std::vector<std::uint64_t> weights_of(const std::vector<std::uint8_t>& codes) {
-  std::vector<std::uint64_t> weights;
+Weights weights_of(const WeightCodes& codes) {
+  Weights weights;
   for (const std::uint8_t code : codes) weights.push_back(weight_of(code));
   return weights;
 }
 
-std::vector<std::uint64_t> magnitude_weights_of(const ClassCoding& coding) {
+Weights magnitude_weights_of(const ClassCoding& coding) {
   return coding.magnitude_probability ? geometric_weights(*coding.magnitude_probability, coding.magnitude_buckets)
                                       : weights_of(coding.magnitude_weights);
 }

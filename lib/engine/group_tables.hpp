@@ -16,14 +16,18 @@
 
 namespace wdelta {
 
+/// One code for each bucket: symbol_table.hpp, "Weights in 6 bits".
+using WeightCodes = BoundedList<std::uint8_t, 64>;
+static_assert(k_gap_buckets <= 64 && k_magnitude_buckets <= 64);
+
 /// How the changes of one class are coded.
 struct ClassCoding {
-  std::optional<std::uint8_t> gap_probability;        ///< as probability_code() says; else gap_weights
-  std::uint32_t gap_buckets = 0;                      ///< how many there are; 0: the class has no changes
-  std::vector<std::uint8_t> gap_weights;              ///< one code per bucket
+  std::optional<std::uint8_t> gap_probability;  ///< as probability_code() says; else gap_weights
+  std::uint32_t gap_buckets = 0;                ///< how many there are; 0: the class has no changes
+  WeightCodes gap_weights;
   std::optional<std::uint8_t> magnitude_probability;  ///< the same; else magnitude_weights
   std::uint32_t magnitude_buckets = 0;
-  std::vector<std::uint8_t> magnitude_weights;
+  WeightCodes magnitude_weights;
   std::uint8_t sign = 128;  ///< probability of a set sign in 1/256; 128 where the group has no sign mask
 
   Frequencies gap_frequencies() const;

@@ -4,6 +4,7 @@
 #include "engine/fixed_log2.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -47,7 +48,7 @@ std::uint8_t probability_code(double probability) {
   return static_cast<std::uint8_t>(std::clamp(code, 0, 255));
 }
 
-std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bucket_count) {
+Weights geometric_weights(std::uint8_t code, std::uint32_t bucket_count) {
   // beyond(n): the probability of a gap of n or more, in 1/2^32, rounded down at every product. Buckets begin at 0 to 3
   // and then at 2^e and 3 * 2^(e-1).
   const auto product = [](std::uint64_t a, std::uint64_t b) { return (a * b) >> 32; };
@@ -63,7 +64,7 @@ std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bu
     half = whole;
   }
   beyond[bucket_count] = 0;
-  std::vector<std::uint64_t> weights(bucket_count);
+  Weights weights(bucket_count);
   for (std::uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
     weights[bucket] = std::max<std::uint64_t>(1, beyond[bucket] - beyond[bucket + 1]);
   }
@@ -84,7 +85,7 @@ std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count) {
 }
 
 Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_t sign) {
-  std::vector<std::uint64_t> both(2 * weights.size());
+  Weights both(2 * weights.size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
     both[2 * i] = weights[i] * (256U - sign);
     both[2 * i + 1] = weights[i] * sign;

@@ -3,13 +3,12 @@
 // arXiv:1311.2540), both ways side by side: wdelta-delta.5, "Frequencies".
 #pragma once
 
+#include "engine/bounded_list.hpp"
 #include "engine/bucket.hpp"
 #include "engine/kernels.hpp"
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace wdelta {
 
@@ -17,7 +16,8 @@ inline constexpr std::uint32_t k_scale_bits = 10;
 inline constexpr std::uint32_t k_scale = 1U << k_scale_bits;
 
 /// Frequencies of symbols 0, 1, ...: they add up to k_scale. 0: the symbol does not occur.
-using Frequencies = std::vector<std::uint16_t>;
+using Frequencies = BoundedList<std::uint16_t, k_scale>;
+using Weights = BoundedList<std::uint64_t, k_scale>;
 
 /// In proportion to `weights` as exactly as integers allow; at least 1 where the weight is not 0. The weights add up to
 /// more than 0 and less than 2^52; at most k_scale of them.
@@ -27,7 +27,7 @@ Frequencies frequencies_of(std::span<const std::uint64_t> weights);
 /// than the one before: how a byte says that probability, and the weights of `bucket_count` buckets that follow from
 /// it, the last holding all larger numbers.
 std::uint8_t probability_code(double probability);
-std::vector<std::uint64_t> geometric_weights(std::uint8_t code, std::uint32_t bucket_count);
+Weights geometric_weights(std::uint8_t code, std::uint32_t bucket_count);
 
 /// Weights in 6 bits: 0, then about four to the power of two up to 2^17.
 constexpr std::uint32_t weight_of(std::uint32_t code) {
