@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
+#include "base/execution.hpp"
 #include "complete.hpp"
 #include "context.hpp"
 #include "format.hpp"
@@ -8,7 +9,6 @@
 #include "usage.hpp"
 #include "user/exit_codes.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ void add_common_options(CLI::App& app, Context& context) {
   app.add_flag("-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
   app.add_flag("-v,--verbose", context.verbose, "Say more: whole ids and digests");
   app.add_option("-j,--threads", context.threads,
-                 "Work with so many threads, from 1 to 1024 (default: one for each core)")
+                 "Work with so many threads, from 1 to 1024 (default: one for each core, and one more)")
       ->type_name("THREADS")
       ->check(CLI::Range(1, 1024));
   app.add_option("--engine", context.engine_name,
@@ -166,7 +166,7 @@ int run(int argc, char** argv) {
     return print_error(context, usage_error(app, error));
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
-  if (context.threads == 0) context.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (context.threads == 0) context.threads = default_threads();
   const bool draw = !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0;
   context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
                                                         context.quiet ? Notes::hidden : Notes::shown);

@@ -3,10 +3,15 @@
 
 #include "base/error.hpp"
 
+#include <algorithm>
+#include <thread>
+
 namespace wdelta {
 
 void Execution::check_stop() const {
   if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
 }
+
+unsigned default_threads() { return std::max(1U, std::thread::hardware_concurrency()) + 1; }
 
 }  // namespace wdelta

@@ -39,4 +39,7 @@ struct Execution {
   void check_stop() const;
 };
 
+/// For those who do not choose: one for each core, and one more that works while another waits for the disk.
+unsigned default_threads();
+
 }  // namespace wdelta

@@ -2,13 +2,13 @@
 #include "c/open_repository.hpp"
 
 #include "base/error.hpp"
+#include "base/execution.hpp"
 #include "c/boundary.hpp"
 #include "user/user_access.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
-#include <thread>
 #include <utility>
 
 namespace wdelta {
@@ -53,7 +53,7 @@ Access access_of(const std::string& location, const wdelta_repository_options& o
 unsigned threads_of(const wdelta_repository_options& options) {
   constexpr unsigned k_most_threads = 1024;
   if (options.threads > 0) return std::min(options.threads, k_most_threads);
-  return std::max(1u, std::thread::hardware_concurrency());
+  return default_threads();
 }
 
 }  // namespace

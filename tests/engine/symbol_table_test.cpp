@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/fixed_log2.hpp"
 #include "engine/symbol_table.hpp"
 
+#include "engine/fixed_log2.hpp"
 #include "testing/random.hpp"
 
 #include <algorithm>
