@@ -147,7 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
                 reply = raised
             if fault and fault["kind"] == "lose_reply":
                 raise Gone
-            status = reply.status
+            # Before the client has its answer, and may ask for the log at once.
+            status = entry["status"] = reply.status
             for _ in range(2 if fault and fault["kind"] == "duplicate" else 1):
                 self.send(reply, fault)
         except Gone:
