@@ -110,7 +110,8 @@ WDELTA_INLINE void half_mix(State<Groups>& s, const Message<Groups>& message, co
 
 // Prefetches 1 KiB per group from `ahead` on, spread over the rounds: 32 streams that are 1 KiB apart are too many for
 // the processor's own prefetcher (Zen 5: 6 GB/s from memory without, 11 with). Into the second-level cache: what it
-// holds already would push out of the first what is hashed next (Zen 4: 7.5 GB/s, 7.7 with this).
+// holds already would push out of the first what is hashed next (make bench, 4 MiB, Zen 4: 6.8 GB/s into the first, 7.0
+// so).
 template <std::size_t Groups>
 WDELTA_INLINE void seven_rounds(State<Groups>& s, const Message<Groups>& message, const char* ahead) {
 #pragma GCC unroll 7

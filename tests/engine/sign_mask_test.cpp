@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/block.hpp"
+#include "engine/change_symbols.hpp"
 #include "engine/sign_mask_chooser.hpp"
 #include "groups.hpp"
 
@@ -219,6 +220,58 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
         return one.index == other.index && one.end == other.end;
       }));
     }
+  }
+}
+
+TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts what is left") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const Engine& engine = engines().back();
+  constexpr std::uint32_t k_classes = 3;
+  for (const std::uint64_t row : {2, 7, 64, 500, 40'000}) {
+    const MatrixPlace place{row, random() % 100'000};
+    ChangeSymbols symbols;
+    symbols.begin(place);
+    std::vector<std::vector<std::uint16_t>> positions(3);
+    std::vector<std::vector<std::uint8_t>> classes(3);
+    std::vector<std::vector<std::uint8_t>> steps(3);
+    std::vector<BlockSymbols> blocks;
+    for (std::uint32_t b = 0; b < 3; ++b) {
+      std::array<std::uint16_t, k_classes> ranks_of_class{};
+      std::vector<std::uint16_t> ranks;
+      for (std::uint32_t i = static_cast<std::uint32_t>(random() % 40); i < k_block_elements;
+           i += 1 + static_cast<std::uint32_t>(random() % 40)) {
+        positions[b].push_back(static_cast<std::uint16_t>(i));
+        classes[b].push_back(static_cast<std::uint8_t>(random() % k_classes));
+        steps[b].push_back(static_cast<std::uint8_t>(1 + random() % 9));
+        ranks.push_back(ranks_of_class[classes[b].back()]++);
+      }
+      blocks.push_back(symbols.add(engine.kernels->coding, ElementType{1, ElementKind::floating}, k_classes,
+                                   b * k_block_elements,
+                                   {positions[b], steps[b].data(), ranks.data(), classes[b].data()}));
+    }
+    const SignMask mask{random_bytes(random, (row + 7) / 8),
+                        random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
+    symbols.flip_signs(mask);
+    std::array<std::uint32_t, k_most_classes> negatives{};
+    std::size_t wrong = 0;
+    for (std::uint32_t b = 0; b < 3; ++b) {
+      std::vector<std::uint64_t> flips(k_block_elements / 64);
+      expand_sign_mask(mask, place, b * k_block_elements, k_block_elements, flips);
+      std::size_t symbol = 0;
+      for (std::uint8_t k = 0; k < k_classes; ++k) {
+        for (std::size_t i = 0; i < positions[b].size(); ++i) {
+          if (classes[b][i] != k) continue;
+          const std::uint32_t position = positions[b][i];
+          const std::uint32_t sign = (steps[b][i] ^ (flips[position / 64] >> (position % 64))) & 1U;
+          wrong += (symbols.steps_of(blocks[b])[symbol++] & 1U) != sign;
+          negatives[k] += sign;
+        }
+      }
+    }
+    CAPTURE(row);
+    CHECK(wrong == 0);
+    for (std::uint32_t k = 0; k < k_classes; ++k) CHECK(symbols.counts()[k].negatives == negatives[k]);
   }
 }
 
