@@ -34,7 +34,7 @@ struct SignMask {
 
 /// One of SignMask's, of the columns or the rows.
 inline std::uint8_t mask_bit(const std::vector<std::uint8_t>& bits, std::uint64_t at) {
-  return bits.empty() ? 0 : static_cast<std::uint8_t>((bits[at / 8] >> (at % 8)) & 1U);
+  return static_cast<std::uint8_t>(bits.empty() ? 0 : (bits[at / 8] >> (at % 8)) & 1U);
 }
 
 /// Bit i of `flips`: is the sign of element `first` + i of the stretch flipped. `flips` has room for `count` bits in
