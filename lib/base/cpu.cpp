@@ -12,9 +12,10 @@ CpuFeatures cpu_features() {
                   __builtin_cpu_supports("popcnt");
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  features.avx512_vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi") &&
-                          __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512cd") &&
-                          __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("gfni");
+  features.avx512_vbmi2 = features.avx512 && __builtin_cpu_supports("avx512ifma") &&
+                          __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq") &&
+                          __builtin_cpu_supports("gfni");
   return features;
 #else
   return {};

@@ -62,6 +62,8 @@ class ChangeSymbols {
   bool has_signs() const { return has_signs_; }
   const SignRows& signs() const { return signs_; }
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
+  /// Those with changes.
+  std::span<const BlockSymbols> blocks() const { return blocks_; }
   /// One symbol for each change of the block, those of the first class first.
   const std::uint8_t* gaps_of(const BlockSymbols& block) const { return gap_symbols_.data() + block.first_change; }
   const std::uint8_t* steps_of(const BlockSymbols& block) const { return step_symbols_.data() + block.first_change; }

@@ -49,18 +49,22 @@ struct FourStates {
 
   /// Those that are full give a word each: returns which, and takes the word away.
   std::uint32_t give(__m256i entries, __m256i& before) {
-    const __m256i frequency = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x7ff));
-    const __m256i highest = _mm256_sub_epi64(_mm256_slli_epi64(frequency, 21), _mm256_set1_epi64x(1));
-    const __m256i is_full = _mm256_cmpgt_epi64(x, highest);
+    // Where it is not below the frequency times 2^21, others times 2^21 take it to 2^31.
+    const __m256i others = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x3ff << 21));
+    const __m256d is_full = _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_add_epi64(x, others), 32));
     before = x;
-    x = _mm256_blendv_epi8(x, _mm256_srli_epi64(x, 16), is_full);
-    return static_cast<std::uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(is_full)));
+    x = _mm256_castpd_si256(
+        _mm256_blendv_pd(_mm256_castsi256_pd(x), _mm256_castsi256_pd(_mm256_srli_epi64(x, 16)), is_full));
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(is_full));
   }
   void take(__m256i entries) {
-    const __m256i frequency = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x7ff));
-    const __m256i begin = _mm256_and_si256(_mm256_srli_epi64(entries, 43), _mm256_set1_epi64x(0x3ff));
-    const __m256i quotient = _mm256_srlv_epi64(_mm256_mul_epu32(x, entries), _mm256_srli_epi64(entries, 58));
-    const __m256i others = _mm256_sub_epi64(_mm256_set1_epi64x(1024), frequency);
+    const __m256i begin = _mm256_and_si256(entries, _mm256_set1_epi64x(0x3ff));
+    const __m256i others = _mm256_srli_epi64(entries, 53);
+    // The factor in two parts: 52 bits are more than can be multiplied.
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0xfffff));
+    const __m256i twice = _mm256_add_epi64(x, x);
+    const __m256i of_low = _mm256_srli_epi64(_mm256_mul_epu32(twice, entries), 32);
+    const __m256i quotient = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epu32(twice, high), of_low), 20);
     x = _mm256_add_epi64(_mm256_add_epi64(x, begin), _mm256_mul_epu32(quotient, others));
   }
 };
@@ -87,21 +91,17 @@ void encode_eight(const std::uint64_t* entries, FourStates& low, FourStates& hig
   high.take(of_high);
 }
 
-}  // namespace
-
-std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
-                                   std::uint32_t* states, std::uint16_t* words_end) {
-  if (lanes != k_lanes) return encode_symbols_scalar(entries, symbols, lanes, states, words_end);
-  EntryFetcher fetched(entries, *symbols);
+void encode_stream(const std::uint64_t* entries, SymbolStream& stream) {
+  EntryFetcher fetched(entries, stream.pairs);
   const std::uint32_t changes = fetched.end();
   const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
   fetched.fetch_from(whole_rounds);
-  std::uint16_t* words =
-      encode_entries_scalar(fetched.gaps, fetched.steps, changes - whole_rounds, lanes, states, words_end);
+  encode_entries_scalar(fetched.gaps, fetched.steps, changes - whole_rounds, stream);
   alignas(32) std::uint64_t lane_states[k_lanes];
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) lane_states[lane] = states[lane];
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) lane_states[lane] = stream.states[lane];
   FourStates low = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states))};
   FourStates high = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states + 4))};
+  std::uint16_t* words = stream.words;
   while (fetched.end() > 0) {
     const std::uint32_t end = fetched.end();
     const std::uint32_t begin = end > EntryFetcher::k_at_once ? end - EntryFetcher::k_at_once : 0;
@@ -112,10 +112,24 @@ std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const SymbolPai
       encode_eight(fetched.gaps + i, low, high, words);
     }
   }
+  stream.words = words;
   _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states), low.x);
   _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states + 4), high.x);
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) states[lane] = static_cast<std::uint32_t>(lane_states[lane]);
-  return words;
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
+    stream.states[lane] = static_cast<std::uint32_t>(lane_states[lane]);
+  }
+}
+
+}  // namespace
+
+void encode_symbols_avx2(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count) {
+  for (std::uint32_t i = 0; i < stream_count; ++i) {
+    if (streams[i].lanes == k_lanes) {
+      encode_stream(entries, streams[i]);
+    } else {
+      encode_stream_scalar(entries, streams[i]);
+    }
+  }
 }
 
 namespace {

@@ -11,8 +11,7 @@ void order_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t chang
                          std::uint32_t* class_changes, std::uint16_t* order);
 void count_symbols_avx2(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
-std::uint16_t* encode_symbols_avx2(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
-                                   std::uint32_t* states, std::uint16_t* words_end);
+void encode_symbols_avx2(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
 std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
                                   std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw);
 

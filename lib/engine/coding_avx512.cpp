@@ -57,51 +57,108 @@ namespace {
 
 constexpr std::uint32_t k_lanes = 8;
 
-/// Gives a symbol to each of eight coders. No branch depends on which of them are full: eight words are written in any
-/// case, in front of the last.
-__m512i encode_eight(const std::uint64_t* of_lanes, __m512i states, std::uint16_t*& words) {
-  const __m512i entries = _mm512_load_si512(of_lanes);
-  const __m512i frequency = _mm512_and_si512(_mm512_srli_epi64(entries, 32), _mm512_set1_epi64(0x7ff));
-  const __m512i begin = _mm512_and_si512(_mm512_srli_epi64(entries, 43), _mm512_set1_epi64(0x3ff));
-  const __m512i others = _mm512_sub_epi64(_mm512_set1_epi64(1024), frequency);
-  const __mmask8 full = _mm512_cmpge_epu64_mask(states, _mm512_slli_epi64(frequency, 21));
-  const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
-  const __m128i lowest = _mm512_maskz_cvtepi64_epi16(0xff, states);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
-  words -= __builtin_popcount(full);
-  // Both ways, as what a state becomes with and without giving a word takes longer to find than which it is.
-  const __m512i shift = _mm512_srli_epi64(entries, 58);
-  const auto with_symbol = [&](__m512i from) {
-    const __m512i quotient = _mm512_maskz_srlv_epi64(0xff, _mm512_maskz_mul_epu32(0xff, from, entries), shift);
-    return _mm512_add_epi64(_mm512_add_epi64(from, begin), _mm512_maskz_mul_epu32(0xff, quotient, others));
-  };
-  return _mm512_mask_mov_epi64(with_symbol(states), full, with_symbol(_mm512_srli_epi64(states, 16)));
+/// Eight coders. To be kept in registers: what is written is written to words alone.
+struct EightCoders {
+  __m512i states;
+  std::uint16_t* words;
+
+  explicit EightCoders(const SymbolStream& stream)
+      : states(_mm512_maskz_cvtepu32_epi64(0xff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(stream.states)))),
+        words(stream.words) {}
+  void finish(SymbolStream& stream) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(stream.states), _mm512_maskz_cvtepi64_epi32(0xff, states));
+    stream.words = words;
+  }
+
+  void encode_round(const EntryFetcher& fetched, std::uint32_t first) {
+    encode_eight(fetched.steps + first);
+    encode_eight(fetched.gaps + first);
+  }
+
+ private:
+  /// Gives a symbol to each. No branch depends on which of them are full: eight words are written in any case, in front
+  /// of the last.
+  void encode_eight(const std::uint64_t* of_lanes) {
+    const __m512i entries = _mm512_load_si512(of_lanes);
+    const __m512i begin = _mm512_and_si512(entries, _mm512_set1_epi64(0x3ff));
+    const __m512i others = _mm512_srli_epi64(entries, 53);
+    // Where a state is not below the frequency times 2^21, others times 2^21 take it to 2^31.
+    const __m512i highest = _mm512_and_si512(_mm512_srli_epi64(entries, 32), _mm512_set1_epi64(0x3ff << 21));
+    const __m512i reached = _mm512_add_epi64(states, highest);
+    const __mmask8 full = _mm512_test_epi64_mask(reached, _mm512_set1_epi64(1LL << 31));
+    const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
+    const __m128i lowest = _mm512_maskz_cvtepi64_epi16(0xff, states);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
+    words -= __builtin_popcount(full);
+    const __m512i from =
+        _mm512_maskz_srlv_epi64(0xff, states, _mm512_and_si512(_mm512_srli_epi64(reached, 27), _mm512_set1_epi64(16)));
+    const __m512i quotient = _mm512_madd52hi_epu64(_mm512_setzero_si512(), _mm512_add_epi64(from, from), entries);
+    states = _mm512_madd52lo_epu64(_mm512_add_epi64(from, begin), quotient, others);
+  }
+};
+
+/// Fetches the entries of changes from the end on, as many as make whole rounds, once the rest is encoded.
+EntryFetcher begin_stream(const std::uint64_t* entries, SymbolStream& stream) {
+  EntryFetcher fetched(entries, stream.pairs);
+  const std::uint32_t changes = fetched.end();
+  fetched.fetch_from(changes / k_lanes * k_lanes);
+  encode_entries_scalar(fetched.gaps, fetched.steps, changes % k_lanes, stream);
+  return fetched;
+}
+
+std::uint32_t at_most(std::uint32_t changes) {
+  return changes < EntryFetcher::k_at_once ? changes : EntryFetcher::k_at_once;
+}
+
+void encode_rest(EntryFetcher& fetched, SymbolStream& stream) {
+  EightCoders coders(stream);
+  while (fetched.end() > 0) {
+    const std::uint32_t changes = at_most(fetched.end());
+    fetched.fetch_from(fetched.end() - changes);
+    for (std::uint32_t i = changes; i > 0;) coders.encode_round(fetched, i -= k_lanes);
+  }
+  coders.finish(stream);
+}
+
+/// What a state becomes takes four times as long as until the next instruction can start: as many rounds as both have.
+void encode_side_by_side(EntryFetcher& fetched, SymbolStream& stream, EntryFetcher& other_fetched,
+                         SymbolStream& other_stream) {
+  EightCoders coders(stream);
+  EightCoders others(other_stream);
+  for (;;) {
+    const std::uint32_t changes = at_most(fetched.end() < other_fetched.end() ? fetched.end() : other_fetched.end());
+    if (changes == 0) break;
+    fetched.fetch_from(fetched.end() - changes);
+    other_fetched.fetch_from(other_fetched.end() - changes);
+    for (std::uint32_t i = changes; i > 0;) {
+      i -= k_lanes;
+      coders.encode_round(fetched, i);
+      others.encode_round(other_fetched, i);
+    }
+  }
+  coders.finish(stream);
+  others.finish(other_stream);
 }
 
 }  // namespace
 
-std::uint16_t* encode_symbols_avx512(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
-                                     std::uint32_t* states, std::uint16_t* words_end) {
-  if (lanes != k_lanes) return encode_symbols_scalar(entries, symbols, lanes, states, words_end);
-  EntryFetcher fetched(entries, *symbols);
-  const std::uint32_t changes = fetched.end();
-  const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
-  fetched.fetch_from(whole_rounds);
-  std::uint16_t* words =
-      encode_entries_scalar(fetched.gaps, fetched.steps, changes - whole_rounds, lanes, states, words_end);
-  __m512i lane_states = _mm512_maskz_cvtepu32_epi64(0xff, _mm256_loadu_si256(reinterpret_cast<__m256i*>(states)));
-  while (fetched.end() > 0) {
-    const std::uint32_t end = fetched.end();
-    const std::uint32_t begin = end > EntryFetcher::k_at_once ? end - EntryFetcher::k_at_once : 0;
-    fetched.fetch_from(begin);
-    for (std::uint32_t i = end - begin; i > 0;) {
-      i -= k_lanes;
-      lane_states = encode_eight(fetched.steps + i, lane_states, words);
-      lane_states = encode_eight(fetched.gaps + i, lane_states, words);
+void encode_symbols_avx512(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count) {
+  if (stream_count == 2 && streams[0].lanes == k_lanes && streams[1].lanes == k_lanes) {
+    EntryFetcher one = begin_stream(entries, streams[0]);
+    EntryFetcher other = begin_stream(entries, streams[1]);
+    encode_side_by_side(one, streams[0], other, streams[1]);
+    encode_rest(one, streams[0]);
+    encode_rest(other, streams[1]);
+    return;
+  }
+  for (std::uint32_t i = 0; i < stream_count; ++i) {
+    if (streams[i].lanes == k_lanes) {
+      EntryFetcher fetched = begin_stream(entries, streams[i]);
+      encode_rest(fetched, streams[i]);
+    } else {
+      encode_stream_scalar(entries, streams[i]);
     }
   }
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(states), _mm512_maskz_cvtepi64_epi32(0xff, lane_states));
-  return words;
 }
 
 namespace {

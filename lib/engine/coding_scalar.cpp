@@ -7,16 +7,16 @@ namespace wdelta {
 namespace {
 
 std::uint32_t encoded(std::uint64_t entry, std::uint32_t state, std::uint16_t*& words) {
-  const auto factor = static_cast<std::uint32_t>(entry);
-  const auto frequency = static_cast<std::uint32_t>((entry >> 32) & 0x7ff);
-  const auto begin = static_cast<std::uint32_t>((entry >> 43) & 0x3ff);
-  const auto shift = static_cast<unsigned>(entry >> 58);
-  if (state >= frequency << 21) {
+  const std::uint64_t factor = entry & ((std::uint64_t{1} << 52) - 1);
+  const auto begin = static_cast<std::uint32_t>(entry & 0x3ff);
+  const auto others = static_cast<std::uint32_t>(entry >> 53);  // 1024 less the frequency
+  if (state + (others << 21) >= std::uint32_t{1} << 31) {       // not below the frequency times 2^21
     *--words = static_cast<std::uint16_t>(state);
     state >>= 16;
   }
-  const auto quotient = static_cast<std::uint32_t>((std::uint64_t{state} * factor) >> shift);
-  return state + quotient * (1024 - frequency) + begin;
+  __extension__ using Product = unsigned __int128;
+  const auto quotient = static_cast<std::uint32_t>((Product{2 * state} * factor) >> 52);
+  return state + quotient * others + begin;
 }
 
 }  // namespace
@@ -34,29 +34,31 @@ void count_symbols_scalar(const std::uint8_t* symbols, std::uint32_t count, std:
   for (std::uint32_t i = 0; i < count; ++i) ++counts[symbols[i]];
 }
 
-std::uint16_t* encode_entries_scalar(const std::uint64_t* of_gaps, const std::uint64_t* of_steps, std::uint32_t changes,
-                                     std::uint32_t lanes, std::uint32_t* states, std::uint16_t* words_end) {
-  std::uint16_t* words = words_end;
+void encode_entries_scalar(const std::uint64_t* of_gaps, const std::uint64_t* of_steps, std::uint32_t changes,
+                           SymbolStream& stream) {
+  std::uint16_t* words = stream.words;
+  std::uint32_t* const states = stream.states;
   for (std::uint32_t end = changes; end > 0;) {
-    const std::uint32_t begin = (end - 1) / lanes * lanes;
+    const std::uint32_t begin = (end - 1) / stream.lanes * stream.lanes;
     for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(of_steps[i], states[i - begin], words);
     for (std::uint32_t i = end; i-- > begin;) states[i - begin] = encoded(of_gaps[i], states[i - begin], words);
     end = begin;
   }
-  return words;
+  stream.words = words;
 }
 
-std::uint16_t* encode_symbols_scalar(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
-                                     std::uint32_t* states, std::uint16_t* words_end) {
-  EntryFetcher fetched(entries, *symbols);
-  std::uint16_t* words = words_end;
+void encode_stream_scalar(const std::uint64_t* entries, SymbolStream& stream) {
+  EntryFetcher fetched(entries, stream.pairs);
   while (fetched.end() > 0) {
     const std::uint32_t end = fetched.end();
     const std::uint32_t begin = (end - 1) / EntryFetcher::k_at_once * EntryFetcher::k_at_once;
     fetched.fetch_from(begin);
-    words = encode_entries_scalar(fetched.gaps, fetched.steps, end - begin, lanes, states, words);
+    encode_entries_scalar(fetched.gaps, fetched.steps, end - begin, stream);
   }
-  return words;
+}
+
+void encode_symbols_scalar(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count) {
+  for (std::uint32_t i = 0; i < stream_count; ++i) encode_stream_scalar(entries, streams[i]);
 }
 
 namespace {

@@ -18,7 +18,7 @@ namespace {
 constexpr Engine k_engines[] = {
     {"cuda", "an NVIDIA graphics processor and its driver", nullptr, [] { return cuda_device().device != nullptr; },
      cuda_device},
-    {"avx512", "AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2, VPOPCNTDQ and GFNI", &k_kernels_avx512,
+    {"avx512", "AVX-512 F, BW, CD, DQ, VL, IFMA, VBMI, VBMI2, VPOPCNTDQ and GFNI", &k_kernels_avx512,
      [] { return cpu_features().avx512_vbmi2; }},
     {"avx2", "AVX2, BMI1 and BMI2", &k_kernels_avx2, [] { return cpu_features().avx2; }},
     {"scalar", "nothing", &k_kernels_scalar, [] { return true; }},

@@ -31,11 +31,15 @@ class EntryFetcher {
       while (first_of_class_ == i) first_of_class_ -= symbols_->class_changes[--k_];
       const std::uint64_t* const of_class = entries_ + k_class_entries * k_;
       const std::uint32_t first = first_of_class_ > begin ? first_of_class_ : begin;
-      while (i > first) {
-        --i;
-        gaps[i - begin] = of_class[gap_symbols[i]];
-        steps[i - begin] = of_class[k_first_step_entry + step_symbols[i]];
+      const auto fetch = [&](std::uint32_t change) {
+        gaps[change - begin] = of_class[gap_symbols[change]];
+        steps[change - begin] = of_class[k_first_step_entry + step_symbols[change]];
+      };
+      for (; i - first >= 4; i -= 4) {
+#pragma GCC unroll 4
+        for (std::uint32_t k = 1; k <= 4; ++k) fetch(i - k);
       }
+      while (i > first) fetch(--i);
     }
     end_ = begin;
   }

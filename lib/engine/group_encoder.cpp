@@ -21,7 +21,7 @@ constexpr std::uint64_t k_telling_changes = 768;
 /// One block between the pass that finds its changes and the one that codes them.
 struct GatheredBlock {
   BlockSummary summary;
-  BlockSymbols symbols;  ///< where its classes are known
+  ClassCounts counts{};  ///< of its changes, where its classes are known
   // The block as it is coded alone, where that may be smaller.
   bool is_only_alone = false;
   BlockMode alone_mode = BlockMode::same;
@@ -117,7 +117,7 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
 }
 
 void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, const FoundChanges& changes) {
-  blocks[index].symbols = symbols.add(engine, type, *bounds, first_element(index), changes);
+  blocks[index].counts = symbols.add(engine, type, *bounds, first_element(index), changes).counts;
 }
 
 void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
@@ -140,7 +140,7 @@ GroupParameters GroupEncoder::Scratch::fit_parameters() {
     parameters.classes.push_back(
         fitted(symbols.counts()[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
   }
-  classed.begin(parameters.classes);
+  classed.begin(parameters.classes, symbols);
   return parameters;
 }
 
@@ -276,8 +276,9 @@ void GroupEncoder::add_ranks(std::size_t block, const RankedChanges& ranked) {
   Scratch& scratch = *scratch_;
   if (ranked.positions.empty() || scratch.blocks[block].is_only_alone) return;
   const auto class_count = static_cast<std::uint32_t>(scratch.bounds->size()) + 1;
-  scratch.blocks[block].symbols =
-      scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, scratch.first_element(block), ranked);
+  scratch.blocks[block].counts =
+      scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, scratch.first_element(block), ranked)
+          .counts;
 }
 
 void GroupEncoder::finish(CodedGroup& group) {
@@ -308,20 +309,20 @@ void GroupEncoder::finish(CodedGroup& group) {
       continue;
     }
     if (block.summary.changes != 0) {
-      scratch.classed.append(engine_->kernels->coding, scratch.symbols, block.symbols, group.bytes);
-    };
+      scratch.classed.append_next(engine_->kernels->coding, group.bytes);
+    }
     const std::size_t size_bytes = group.bytes.size() - before;
     if (block.alone_mode != BlockMode::same && scratch.change_count > k_few_changes &&
         block.alone_end - block.alone_begin < size_bytes) {
       group.bytes.resize(before);
       append_alone(block);
-      block.symbols.counts = {};
+      block.counts = {};
     } else {
       block.summary.mode = size_bytes == 0 ? BlockMode::same : BlockMode::classed;
       any_classed |= size_bytes != 0;
       group.blocks.push_back({size_bytes, block.summary});
     }
-    parameters.blocks.push_back(block.symbols.counts);
+    parameters.blocks.push_back(block.counts);
   }
   if (any_classed) parameters.write(group.parameters);
   // Each classed block is smaller than alone, but together they may not pay for the parameters.

@@ -117,6 +117,15 @@ struct SymbolPairs {
   const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes
 };
 
+/// Pairs of symbols, and what codes them.
+struct SymbolStream {
+  SymbolPairs pairs;
+  std::uint32_t lanes;      ///< coders: a power of two, at most 8
+  std::uint32_t states[8];  ///< of the coders at the start, and in the end those that the decoder starts with
+  std::uint16_t* words;     ///< behind the last word, and in the end the first
+};
+constexpr std::uint32_t k_most_streams = 2;
+
 /// What an encoder looks up (symbol_table.hpp): of class k gaps from entries[k * k_class_entries] on, and steps from
 /// k_first_step_entry behind that.
 constexpr std::uint32_t k_class_entries = 256;
@@ -132,11 +141,10 @@ struct CodingKernels {
   /// Adds to counts[s] how often symbol s, less than `symbol_count`, occurs.
   void (*count_symbols)(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
-  /// Codes pairs of symbols (range coder in wdelta-delta.5). `states` are the `lanes` (a power of two, at most 8)
-  /// coders at the start, and the decoder's start in the end. Words are written in front of `words_end`, at most two
-  /// per pair, and up to 8 more are overwritten; returns the first.
-  std::uint16_t* (*encode_symbols)(const std::uint64_t* entries, const SymbolPairs* symbols, std::uint32_t lanes,
-                                   std::uint32_t* states, std::uint16_t* words_end);
+  /// Codes pairs of symbols (range coder in wdelta-delta.5), of at most k_most_streams: each as if alone, but side by
+  /// side they wait less. Words are written in front of what is there, at most two per pair, and up to 8 more are
+  /// overwritten.
+  void (*encode_symbols)(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
   /// The inverse. Class k has its gaps in tables[2 * k] and its steps in tables[2 * k + 1]. Returns behind the last
   /// byte read, or null when there are too few. States are below 2^31.
   const std::uint8_t* (*decode_symbols)(const DecodeTable* tables, const std::uint8_t* change_classes,

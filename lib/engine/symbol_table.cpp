@@ -106,9 +106,9 @@ void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries) {
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const std::uint64_t frequency = frequencies[i];
     if (frequency == 0) continue;
-    const auto shift = static_cast<std::uint64_t>(std::bit_width(frequency - 1));
-    const std::uint64_t factor = ((std::uint64_t{1} << (31 + shift)) + frequency - 1) / frequency;
-    entries[i] = factor | frequency << 32 | begin << 43 | (31 + shift) << 58;
+    const std::uint64_t least = ((std::uint64_t{1} << 51) + frequency - 1) / frequency;
+    const std::uint64_t factor = least + (begin - least) % k_scale;
+    entries[i] = factor | (k_scale - frequency) << 53;
     begin += frequency;
   }
 }

@@ -42,9 +42,9 @@ Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_
 /// Bits that symbols with these counts take, in 1/65536.
 std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies);
 
-/// What the coder needs of one symbol: m = ceil(2^(31+s) / f) with s = ceil(log2 f), so that x / f is (x * m) >> (31+s)
-/// for all x < 2^31 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
-/// Bits 0-31 m, 32-42 f, 43-52 where its slots begin, 58-63 31+s.
+/// What the coder needs of one symbol, of frequency f: bits 0-51 are m with x / f = (2x * m) >> 52 for all x < 2^31,
+/// which any number from 2^51 / f to less than 2^10 above that is (Granlund and Montgomery, "Division by invariant
+/// integers using multiplication", 1994): so that its bits 0-9 can say where the slots begin. Bits 53-62: k_scale - f.
 using EncodeEntry = std::uint64_t;
 void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries);
 

@@ -211,15 +211,20 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
         CAPTURE(rare);
         each_usable_engine([&](const Engine& engine) {
           CAPTURE(engine.name);
-          std::array<std::uint32_t, 8> states = ends;
           const auto room = rooms[2].last(4UL * changes + 16);
           auto* const words_end = reinterpret_cast<std::uint16_t*>(room.data() + room.size());
-          const SymbolPairs pairs = {rooms[0].copy(symbols.gaps).data(), rooms[1].copy(symbols.steps).data(),
-                                     symbols.class_changes.data()};
-          const std::uint16_t* const words =
-              engine.kernels->coding.encode_symbols(symbols.entries.data(), &pairs, lanes, states.data(), words_end);
-          if (words < typed<std::uint16_t>(room) + 8 || words > words_end) FAIL("words outside their room");
-          const std::vector<std::uint16_t> written(words, static_cast<const std::uint16_t*>(words_end));
+          SymbolStream stream = {
+              {rooms[0].copy(symbols.gaps).data(), rooms[1].copy(symbols.steps).data(), symbols.class_changes.data()},
+              lanes,
+              {},
+              words_end};
+          std::ranges::copy(ends, stream.states);
+          engine.kernels->coding.encode_symbols(symbols.entries.data(), &stream, 1);
+          if (stream.words < typed<std::uint16_t>(room) + 8 || stream.words > words_end)
+            FAIL("words outside their room");
+          const std::vector<std::uint16_t> written(stream.words, words_end);
+          std::array<std::uint32_t, 8> states{};
+          std::ranges::copy(stream.states, states.begin());
           if (!is_first && (written != agreed || states != agreed_states)) FAIL("two engines differ");
           agreed = written;
           agreed_states = states;
@@ -259,6 +264,64 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
         });
       }
     }
+  }
+}
+
+TEST_CASE("symbols side by side are coded as each alone, by every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  constexpr std::uint32_t k_most = 2000;
+  constexpr std::size_t k_word_bytes = 4UL * k_most + 16;
+  Guarded rooms[] = {Guarded(k_most), Guarded(k_most), Guarded(k_word_bytes), Guarded(k_word_bytes)};
+  for (int round = 0; round < 400; ++round) {
+    const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
+    const auto changes = static_cast<std::uint32_t>(1 + random() % (round % 4 == 0 ? k_most : 40));
+    const Symbols symbols = random_symbols(random, changes, class_count, 1 + random() % 10);
+    // All of them, and the first ones once more.
+    const auto fewer = static_cast<std::uint32_t>(1 + random() % changes);
+    auto fewer_of_class = symbols.class_changes;
+    std::uint32_t left = fewer;
+    for (std::uint32_t& of_class : fewer_of_class) left -= of_class = std::min(of_class, left);
+    std::array<std::uint32_t, k_most_streams> lanes{};
+    for (std::uint32_t& count : lanes) count = random() % 4 == 0 ? 1U << random() % 4 : 8;
+    std::array<std::array<std::uint32_t, 8>, k_most_streams> starts{};
+    for (auto& states : starts) {
+      for (std::uint32_t& state : states) state = 0x8000U | (random() & 0x7fff);
+    }
+    const bool is_longer_first = random() % 2 == 0;
+    each_usable_engine([&](const Engine& engine) {
+      CAPTURE(engine.name);
+      CAPTURE(changes);
+      CAPTURE(fewer);
+      const auto gaps = rooms[0].copy(symbols.gaps);
+      const auto steps = rooms[1].copy(symbols.steps);
+      const auto words_end = [&](std::size_t i) {
+        const auto room = rooms[2 + i].last(k_word_bytes);
+        return reinterpret_cast<std::uint16_t*>(room.data() + room.size());
+      };
+      const auto begun = [&](std::size_t i) {
+        const bool is_longer = (i == 0) == is_longer_first;
+        const auto& of_class = is_longer ? symbols.class_changes : fewer_of_class;
+        SymbolStream stream = {{gaps.data(), steps.data(), of_class.data()}, lanes[i], {}, words_end(i)};
+        std::ranges::copy(starts[i], stream.states);
+        return stream;
+      };
+      const auto made_of = [&](const SymbolStream& stream, std::size_t i) {
+        return std::pair(std::vector<std::uint16_t>(stream.words, words_end(i)),
+                         std::vector<std::uint32_t>(stream.states, stream.states + stream.lanes));
+      };
+      std::vector<decltype(made_of(begun(0), 0))> alone;
+      for (std::size_t i = 0; i < k_most_streams; ++i) {
+        SymbolStream stream = begun(i);
+        engine.kernels->coding.encode_symbols(symbols.entries.data(), &stream, 1);
+        alone.push_back(made_of(stream, i));
+      }
+      SymbolStream streams[k_most_streams] = {begun(0), begun(1)};
+      engine.kernels->coding.encode_symbols(symbols.entries.data(), streams, k_most_streams);
+      for (std::size_t i = 0; i < k_most_streams; ++i) {
+        if (made_of(streams[i], i) != alone[i]) FAIL("coded otherwise beside another");
+      }
+    });
   }
 }
 
