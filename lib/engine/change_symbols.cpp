@@ -25,9 +25,9 @@ std::uint32_t count_odd(std::span<const std::uint8_t> bytes) {
 ChangeSymbols::ChangeSymbols()
     : ranks_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
       change_classes_(std::make_unique_for_overwrite<std::uint8_t[]>(k_block_elements)),
-      order_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements + 64)),
-      gaps_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
-      steps_(std::make_unique_for_overwrite<std::uint32_t[]>(k_block_elements)) {}
+      gaps_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements + 32)),
+      ordered_steps_(std::make_unique_for_overwrite<std::byte[]>((k_block_elements + 16) * sizeof(std::uint32_t))),
+      ordered_flips_(std::make_unique_for_overwrite<std::uint8_t[]>(k_block_elements + 64)) {}
 
 void ChangeSymbols::begin(const MatrixPlace& place) {
   has_signs_ = place.has_rows();
@@ -35,7 +35,7 @@ void ChangeSymbols::begin(const MatrixPlace& place) {
   blocks_.clear();
   gap_symbols_.clear();
   step_symbols_.clear();
-  places_.clear();
+  classes_.clear();
   raw_.clear();
   counts_.fill({});
 }
@@ -55,46 +55,33 @@ BlockSymbols ChangeSymbols::add(const CodingKernels& coding, ElementType type, s
                                 std::uint32_t first_element, const RankedChanges& ranked) {
   const auto changes = static_cast<std::uint32_t>(ranked.positions.size());
   BlockSymbols& block = blocks_.emplace_back();
-  coding.order_by_class(ranked.classes, changes, class_count, block.counts.data(), order_.get());
-  order_by_class(type, block, ranked);
-  if (has_signs_) signs_.add(first_element, ranked.positions, ranked.steps, type.width_bytes);
-  append_symbols(coding, changes, block);
+  class_count_ = class_count;
+  const ChangesInOrder in_order = {ranked.classes, ranked.ranks, ranked.steps, changes, class_count};
+  std::array<std::uint32_t, k_most_classes> rank_ends{};
+  const ChangesByClass by_class = {gaps_.get(), ordered_steps_.get(), block.counts.data(), rank_ends.data()};
+  coding.order_by_class(&in_order, type.width_bytes, &by_class);
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    counts_[k].changes += block.counts[k];
+    counts_[k].gap_sum += rank_ends[k] - block.counts[k];
+  }
+  if (has_signs_) {
+    signs_.add(first_element, ranked.positions, ranked.steps, type.width_bytes);
+    classes_.append(ranked.classes, changes);
+  }
+  block.change_count = changes;
+  append_symbols(coding, type, block);
   return block;
 }
 
-// Steps as order_ has them, gaps, and the way back.
-void ChangeSymbols::order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked) {
-  const std::uint16_t* const ranks = ranked.ranks;
-  std::uint16_t* const places = places_.extend(ranked.positions.size());
-  const auto order = [&]<class T>(const T* typed) {
-    std::uint32_t i = 0;
-    for (std::uint32_t k = 0; k < k_most_classes; ++k) {
-      std::uint32_t next_rank = 0;
-      for (const std::uint32_t end = i + block.counts[k]; i < end; ++i) {
-        const std::uint32_t change = order_[i];
-        gaps_[i] = static_cast<std::uint16_t>(ranks[change] - next_rank);
-        next_rank = ranks[change] + 1U;
-        steps_[i] = typed[change];
-        places[change] = static_cast<std::uint16_t>(i);
-      }
-      counts_[k].changes += block.counts[k];
-      counts_[k].gap_sum += next_rank - block.counts[k];
-    }
-  };
-  if (type.width_bytes == 1) order(static_cast<const std::uint8_t*>(ranked.steps));
-  if (type.width_bytes == 2) order(static_cast<const std::uint16_t*>(ranked.steps));
-  if (type.width_bytes == 4) order(static_cast<const std::uint32_t*>(ranked.steps));
-}
-
-void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block) {
+void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type, BlockSymbols& block) {
+  const auto changes = static_cast<std::uint32_t>(block.change_count);
   block.first_change = gap_symbols_.size();
-  block.change_count = changes;
   block.raw_begin = raw_.size();
   std::uint8_t* const gap_symbols = gap_symbols_.extend(changes);
   std::uint8_t* const step_symbols = step_symbols_.extend(changes);
   std::uint8_t* const raw = raw_.extend(changes * std::size_t{44} / 8 + 16);
-  const std::uint64_t raw_bits =
-      coding.split_raw_bits(gaps_.get(), steps_.get(), changes, gap_symbols, step_symbols, raw);
+  const std::uint64_t raw_bits = coding.split_raw_bits(gaps_.get(), ordered_steps_.get(), type.width_bytes, changes,
+                                                       gap_symbols, step_symbols, raw);
   block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
   raw_.cut(block.raw_end);
 
@@ -106,28 +93,26 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, std::uint32_t ch
   }
 }
 
-void ChangeSymbols::flip_signs(const SignMask& mask) {
+void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask) {
   const std::uint64_t columns = signs_.place().row_elements;
-  std::vector<std::uint8_t> flips(2 * columns);  // whichever sign a change has
-  for (std::uint64_t i = 0; i < 2 * columns; ++i) flips[i] = mask_bit(mask.columns, i / 2);
-  flips_of_rows_.clear();
-  std::uint8_t* const flips_of_rows = flips_of_rows_.extend(signs_.changes().size() + k_spread_room);
+  std::vector<std::uint8_t> flips_of_columns(2 * columns);  // whichever sign a change has
+  for (std::uint64_t i = 0; i < 2 * columns; ++i) flips_of_columns[i] = mask_bit(mask.columns, i / 2);
+  flips_.clear();
+  std::uint8_t* const flips = flips_.extend(signs_.changes().size() + k_spread_room);
   signs_.each_row(signs_.all(), [&](const SignRows::Row& row, SignRows::Part part) {
-    spread(mask_bit(mask.rows, row.index), part, flips_of_rows);
+    spread(mask_bit(mask.rows, row.index), part, flips);
   });
-  const std::uint8_t* const flips_of_columns = flips.data();
+  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
+  for (std::size_t i = 0; i < changes.size(); ++i) flips[i] ^= flips_of_columns[changes[i]];
+
   for (const BlockSymbols& block : blocks_) {
-    const SignRows::SignedColumn* const columns_of = signs_.changes().data() + block.first_change;
-    const std::uint8_t* const flips_of = flips_of_rows + block.first_change;
-    const std::uint16_t* const places = places_.data() + block.first_change;
-    std::uint8_t* const symbols = step_symbols_.data() + block.first_change;
-    for (std::size_t i = 0; i < block.change_count; ++i) {
-      std::uint8_t& symbol = symbols[places[i]];
-      symbol = static_cast<std::uint8_t>(symbol ^ flips_of_columns[columns_of[i]] ^ flips_of[i]);
-    }
-    const std::uint8_t* of_class = symbols;
-    for (std::uint32_t k = 0; k < k_most_classes; of_class += block.counts[k], ++k) {
-      counts_[k].negatives += count_odd({of_class, block.counts[k]});
+    std::uint8_t* const ordered = ordered_flips_.get();
+    coding.order_bytes_by_class(classes_.data() + block.first_change, static_cast<std::uint32_t>(block.change_count),
+                                class_count_, flips + block.first_change, ordered);
+    std::uint8_t* symbols = step_symbols_.data() + block.first_change;
+    for (std::size_t i = 0; i < block.change_count; ++i) symbols[i] ^= ordered[i];
+    for (std::uint32_t k = 0; k < k_most_classes; symbols += block.counts[k], ++k) {
+      counts_[k].negatives += count_odd({symbols, block.counts[k]});
     }
   }
 }

@@ -57,7 +57,7 @@ class ChangeSymbols {
   BlockSymbols add(const CodingKernels& coding, ElementType type, std::uint32_t class_count,
                    std::uint32_t first_element, const RankedChanges& ranked);
   /// Flips signs of symbols as the mask says. signs() stay as they were.
-  void flip_signs(const SignMask& mask);
+  void flip_signs(const CodingKernels& coding, const SignMask& mask);
 
   bool has_signs() const { return has_signs_; }
   const SignRows& signs() const { return signs_; }
@@ -72,23 +72,24 @@ class ChangeSymbols {
   }
 
  private:
-  void order_by_class(ElementType type, const BlockSymbols& block, const RankedChanges& ranked);
-  void append_symbols(const CodingKernels& coding, std::uint32_t changes, BlockSymbols& block);
+  void append_symbols(const CodingKernels& coding, ElementType type, BlockSymbols& block);
 
   // Of one block.
   std::unique_ptr<std::uint16_t[]> ranks_;
   std::unique_ptr<std::uint8_t[]> change_classes_;
-  std::unique_ptr<std::uint16_t[]> order_;
+  // Class by class.
   std::unique_ptr<std::uint16_t[]> gaps_;
-  std::unique_ptr<std::uint32_t[]> steps_;
+  std::unique_ptr<std::byte[]> ordered_steps_;
   // Of the group.
   bool has_signs_ = false;
+  std::uint32_t class_count_ = 0;
   std::vector<BlockSymbols> blocks_;
   ScratchVector<std::uint8_t> gap_symbols_;
   ScratchVector<std::uint8_t> step_symbols_;
   SignRows signs_;
-  ScratchVector<std::uint16_t> places_;  // of the changes in signs_: which symbol of the block is theirs
-  ScratchVector<std::uint8_t> flips_of_rows_;
+  ScratchVector<std::uint8_t> classes_;            // of the changes in signs_
+  ScratchVector<std::uint8_t> flips_;              // likewise
+  std::unique_ptr<std::uint8_t[]> ordered_flips_;  // of one block
   ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;
 };

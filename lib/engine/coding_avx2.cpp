@@ -3,6 +3,7 @@
 
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
+#include "engine/kernel_elements.hpp"
 #include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
@@ -14,9 +15,13 @@ constexpr std::uint32_t k_lanes = 8;
 
 }  // namespace
 
-void order_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
-                         std::uint32_t* class_changes, std::uint16_t* order) {
-  order_by_class_scalar(change_classes, changes, class_count, class_changes, order);
+void order_by_class_avx2(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered) {
+  order_by_class_scalar(changes, width_bytes, ordered);
+}
+
+void order_bytes_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                               const std::uint8_t* bytes, std::uint8_t* ordered) {
+  order_bytes_by_class_scalar(change_classes, changes, class_count, bytes, ordered);
 }
 
 // One comparison for every symbol up to the largest, of 64 at a time: counting one after the other would wait for what
@@ -137,21 +142,21 @@ namespace {
 /// Of a number: those below 4 have none, others all but the two highest.
 std::uint32_t raw_bits_of(std::uint32_t number) { return 30U - static_cast<std::uint32_t>(__builtin_clz(number | 3)); }
 
-}  // namespace
-
-std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
-                                  std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw) {
+template <class T>
+std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
+                    std::uint8_t* step_symbols, std::uint8_t* raw) {
   std::uint64_t pending = 0;
   std::uint32_t pending_bits = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < changes; ++i) {
     const std::uint32_t gap = gaps[i];
-    const std::uint32_t distance = (steps[i] - 1) >> 1;  // less 1
+    const std::uint32_t step = steps[i];
+    const std::uint32_t distance = (step - 1) >> 1;  // less 1
     const std::uint32_t gap_bits = raw_bits_of(gap);
     const std::uint32_t distance_bits = raw_bits_of(distance);
     // What is above the raw bits is 2 or 3, or for numbers below 4 the number itself.
     gap_symbols[i] = static_cast<std::uint8_t>(2 * gap_bits + (gap >> gap_bits));
-    step_symbols[i] = static_cast<std::uint8_t>(2 * (2 * distance_bits + (distance >> distance_bits)) + (steps[i] & 1));
+    step_symbols[i] = static_cast<std::uint8_t>(2 * (2 * distance_bits + (distance >> distance_bits)) + (step & 1));
     const std::uint64_t rests = _bzhi_u32(gap, gap_bits) | std::uint64_t{_bzhi_u32(distance, distance_bits)}
                                                                << gap_bits;
     pending |= rests << pending_bits;
@@ -162,6 +167,16 @@ std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const std::uint32_t
     pending_bits &= 7;
   }
   return 8 * bytes + pending_bits;
+}
+
+}  // namespace
+
+std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+                                  std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
+                                  std::uint8_t* raw) {
+  return with_width(width_bytes, [&]<class T>(T) {
+    return split(gaps, static_cast<const T*>(steps), changes, gap_symbols, step_symbols, raw);
+  });
 }
 
 }  // namespace wdelta

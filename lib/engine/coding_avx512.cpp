@@ -3,37 +3,138 @@
 
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
+#include "engine/kernel_elements.hpp"
 #include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
 
 namespace wdelta {
-void order_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
-                           std::uint32_t* class_changes, std::uint16_t* order) {
-  const __m512i places =
-      _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40,
-                      39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16,
-                      15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  std::uint32_t to = 0;
+namespace {
+
+alignas(64) constexpr std::uint8_t k_counting[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                                     32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                                     48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+
+/// Calls visit(first, which of 64 are there) for all changes.
+template <class Visit>
+void each_sixty_four(std::uint32_t changes, Visit visit) {
+  std::uint32_t first = 0;
+  for (; changes - first >= 64; first += 64) visit(first, ~0ULL);
+  if (first < changes) visit(first, _bzhi_u64(~0ULL, changes - first));
+}
+
+/// Which of up to 64 changes are of a class.
+std::uint64_t of_class(const std::uint8_t* change_classes, std::uint64_t there, __m512i k) {
+  return _mm512_mask_cmpeq_epi8_mask(there, _mm512_maskz_loadu_epi8(there, change_classes), k);
+}
+
+/// Up to 64 numbers, of which some are chosen. What is stored has up to 64 bytes of rubbish behind it.
+struct SixtyFourBytes {
+  __m512i numbers;
+
+  SixtyFourBytes(const std::uint8_t* from, std::uint64_t there) : numbers(_mm512_maskz_loadu_epi8(there, from)) {}
+  void store(__m512i which, std::uint32_t, std::uint8_t* chosen) const {
+    _mm512_storeu_si512(chosen, _mm512_maskz_permutexvar_epi8(~0ULL, which, numbers));
+  }
+};
+struct SixtyFourWords {
+  __m512i low;
+  __m512i high;
+
+  SixtyFourWords(const std::uint16_t* from, std::uint64_t there)
+      : low(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(there), from)),
+        high(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(there >> 32), from + 32)) {}
+  void store(__m512i which, std::uint32_t count, std::uint16_t* chosen) const {
+    const __m512i first = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 0));
+    const __m512i found = _mm512_permutex2var_epi16(low, first, high);
+    if (count <= 16) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(chosen), _mm512_castsi512_si256(found));
+    _mm512_storeu_si512(chosen, found);
+    if (count <= 32) return;
+    const __m512i others = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 1));
+    _mm512_storeu_si512(chosen + 32, _mm512_permutex2var_epi16(low, others, high));
+  }
+};
+struct SixtyFourDoubleWords {
+  const std::uint32_t* numbers;
+
+  SixtyFourDoubleWords(const std::uint32_t* from, std::uint64_t) : numbers(from) {}
+  void store(__m512i which, std::uint32_t count, std::uint32_t* chosen) const {
+    alignas(64) std::uint8_t indices[64];
+    _mm512_store_si512(indices, which);
+    for (std::uint32_t i = 0; i < count; ++i) chosen[i] = numbers[indices[i]];
+  }
+};
+template <class T>
+struct SixtyFour;
+template <>
+struct SixtyFour<std::uint8_t> : SixtyFourBytes {
+  using SixtyFourBytes::SixtyFourBytes;
+};
+template <>
+struct SixtyFour<std::uint16_t> : SixtyFourWords {
+  using SixtyFourWords::SixtyFourWords;
+};
+template <>
+struct SixtyFour<std::uint32_t> : SixtyFourDoubleWords {
+  using SixtyFourDoubleWords::SixtyFourDoubleWords;
+};
+
+/// Ranks in a class to how many members lie between them, from the last on: each needs the one before it.
+void ranks_to_gaps(std::uint16_t* ranks, std::uint32_t count) {
+  const __m512i one = _mm512_set1_epi16(1);
+  const __m512i before_all = _mm512_set1_epi16(-1);
+  for (std::uint32_t i = (count + 31) / 32 * 32; i > 0;) {
+    i -= 32;
+    const __mmask32 there = _bzhi_u32(~0U, count - i < 32 ? count - i : 32);
+    const __m512i before = _mm512_mask_loadu_epi16(before_all, i == 0 ? there & ~1U : there, ranks + i - 1);
+    const __m512i rank = _mm512_maskz_loadu_epi16(there, ranks + i);
+    _mm512_mask_storeu_epi16(ranks + i, there, _mm512_sub_epi16(_mm512_sub_epi16(rank, before), one));
+  }
+}
+
+// Once for each class: that many comparisons take less than to wait, change by change, for where the next of its class
+// goes.
+template <class T>
+void order(const ChangesInOrder changes, const ChangesByClass ordered) {
+  const __m512i lanes = _mm512_load_si512(k_counting);
+  std::uint16_t* gaps = ordered.gaps;
+  auto* steps = static_cast<T*>(ordered.steps);
+  for (std::uint32_t k = 0; k < changes.class_count; ++k) {
+    const __m512i wanted = _mm512_set1_epi8(static_cast<char>(k));
+    std::uint32_t found = 0;
+    each_sixty_four(changes.count, [&](std::uint32_t first, std::uint64_t there) {
+      const std::uint64_t mask = of_class(changes.classes + first, there, wanted);
+      const auto count = static_cast<std::uint32_t>(__builtin_popcountll(mask));
+      const __m512i which = _mm512_maskz_compress_epi8(mask, lanes);
+      SixtyFour<std::uint16_t>(changes.ranks + first, there).store(which, count, gaps + found);
+      SixtyFour<T>(static_cast<const T*>(changes.steps) + first, there).store(which, count, steps + found);
+      found += count;
+    });
+    ordered.class_changes[k] = found;
+    ordered.rank_ends[k] = found == 0 ? 0 : gaps[found - 1] + 1U;
+    ranks_to_gaps(gaps, found);
+    gaps += found;
+    steps += found;
+  }
+}
+
+}  // namespace
+
+void order_by_class_avx512(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered) {
+  with_width(width_bytes, [&]<class T>(T) { order<T>(*changes, *ordered); });
+}
+
+void order_bytes_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                                 const std::uint8_t* bytes, std::uint8_t* ordered) {
   for (std::uint32_t k = 0; k < class_count; ++k) {
     const __m512i wanted = _mm512_set1_epi8(static_cast<char>(k));
-    const std::uint32_t begin = to;
-    for (std::uint32_t first = 0; first < changes; first += 64) {
-      const std::uint64_t there = _bzhi_u64(~0ULL, changes - first < 64 ? changes - first : 64);
-      const __m512i classes = _mm512_maskz_loadu_epi8(there, change_classes + first);
-      const std::uint64_t mask = _mm512_mask_cmpeq_epi8_mask(there, classes, wanted);
-      const __m512i found = _mm512_maskz_compress_epi8(mask, places);
-      const __m512i start = _mm512_set1_epi16(static_cast<short>(first));
-      const auto count = static_cast<std::uint32_t>(__builtin_popcountll(mask));
-      const __m512i low = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, found, 0));
-      _mm512_storeu_si512(order + to, _mm512_add_epi16(start, low));
-      if (count > 32) {
-        const __m512i high = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, found, 1));
-        _mm512_storeu_si512(order + to + 32, _mm512_add_epi16(start, high));
-      }
-      to += count;
-    }
-    class_changes[k] = to - begin;
+    each_sixty_four(changes, [&](std::uint32_t first, std::uint64_t there) {
+      const std::uint64_t mask = of_class(change_classes + first, there, wanted);
+      const __m512i some = _mm512_maskz_loadu_epi8(there, bytes + first);
+      _mm512_storeu_si512(ordered, _mm512_maskz_compress_epi8(mask, some));
+      ordered += __builtin_popcountll(mask);
+    });
   }
 }
 
@@ -198,16 +299,23 @@ struct BitString {
   }
 };
 
-}  // namespace
+__m512i load_some(__mmask16 there, const std::uint8_t* numbers) {
+  return _mm512_maskz_cvtepu8_epi32(0xffff, _mm_maskz_loadu_epi8(there, numbers));
+}
+__m512i load_some(__mmask16 there, const std::uint16_t* numbers) {
+  return _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there, numbers));
+}
+__m512i load_some(__mmask16 there, const std::uint32_t* numbers) { return _mm512_maskz_loadu_epi32(there, numbers); }
 
-std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
-                                    std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw) {
+template <class T>
+std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
+                    std::uint8_t* step_symbols, std::uint8_t* raw) {
   BitString string{raw};
   for (std::uint32_t i = 0; i < changes; i += 16) {
     const auto there = static_cast<__mmask16>(_bzhi_u32(0xffff, changes - i < 16 ? changes - i : 16));
-    const __m512i gap = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there, gaps + i));
+    const __m512i gap = load_some(there, gaps + i);
     // A step of 1 for what is not there has no raw bits.
-    const __m512i step = _mm512_mask_loadu_epi32(_mm512_set1_epi32(1), there, steps + i);
+    const __m512i step = _mm512_mask_mov_epi32(_mm512_set1_epi32(1), there, load_some(there, steps + i));
     const __m512i distance = _mm512_srli_epi32(_mm512_sub_epi32(step, _mm512_set1_epi32(1)), 1);  // less 1
     const __m512i gap_bits = raw_bits_of(gap);
     const __m512i distance_bits = raw_bits_of(distance);
@@ -258,6 +366,16 @@ std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const std::uint32
     }
   }
   return 8 * string.at + string.pending_bits;
+}
+
+}  // namespace
+
+std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+                                    std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
+                                    std::uint8_t* raw) {
+  return with_width(width_bytes, [&]<class T>(T) {
+    return split(gaps, static_cast<const T*>(steps), changes, gap_symbols, step_symbols, raw);
+  });
 }
 
 }  // namespace wdelta

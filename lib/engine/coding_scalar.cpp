@@ -2,6 +2,7 @@
 #include "engine/coding_scalar.hpp"
 
 #include "engine/entry_fetcher.hpp"
+#include "engine/kernel_elements.hpp"
 
 namespace wdelta {
 namespace {
@@ -19,15 +20,44 @@ std::uint32_t encoded(std::uint64_t entry, std::uint32_t state, std::uint16_t*& 
   return state + quotient * others + begin;
 }
 
+/// Where the changes of each class begin among those ordered by class.
+struct NextOfClass {
+  std::uint32_t of[16] = {};
+
+  NextOfClass(const std::uint8_t* change_classes, std::uint32_t changes) {
+    std::uint32_t counts[16] = {};
+    for (std::uint32_t i = 0; i < changes; ++i) ++counts[change_classes[i]];
+    for (std::uint32_t k = 1; k < 16; ++k) of[k] = of[k - 1] + counts[k - 1];
+  }
+};
+
+template <class T>
+void order(const ChangesInOrder& changes, const ChangesByClass& ordered) {
+  NextOfClass next(changes.classes, changes.count);
+  std::uint32_t* const ends = ordered.rank_ends;
+  for (std::uint32_t k = 0; k < changes.class_count; ++k) {
+    ordered.class_changes[k] = (k + 1 < changes.class_count ? next.of[k + 1] : changes.count) - next.of[k];
+    ends[k] = 0;
+  }
+  for (std::uint32_t i = 0; i < changes.count; ++i) {
+    const std::uint8_t k = changes.classes[i];
+    const std::uint32_t to = next.of[k]++;
+    ordered.gaps[to] = static_cast<std::uint16_t>(changes.ranks[i] - ends[k]);
+    ends[k] = changes.ranks[i] + 1U;
+    static_cast<T*>(ordered.steps)[to] = static_cast<const T*>(changes.steps)[i];
+  }
+}
+
 }  // namespace
 
-void order_by_class_scalar(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
-                           std::uint32_t* class_changes, std::uint16_t* order) {
-  std::uint32_t next[16] = {};
-  for (std::uint32_t k = 0; k < class_count; ++k) class_changes[k] = 0;
-  for (std::uint32_t i = 0; i < changes; ++i) ++class_changes[change_classes[i]];
-  for (std::uint32_t k = 1; k < class_count; ++k) next[k] = next[k - 1] + class_changes[k - 1];
-  for (std::uint32_t i = 0; i < changes; ++i) order[next[change_classes[i]]++] = static_cast<std::uint16_t>(i);
+void order_by_class_scalar(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered) {
+  with_width(width_bytes, [&]<class T>(T) { order<T>(*changes, *ordered); });
+}
+
+void order_bytes_by_class_scalar(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t,
+                                 const std::uint8_t* bytes, std::uint8_t* ordered) {
+  NextOfClass next(change_classes, changes);
+  for (std::uint32_t i = 0; i < changes; ++i) ordered[next.of[change_classes[i]]++] = bytes[i];
 }
 
 void count_symbols_scalar(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t, std::uint32_t* counts) {
@@ -66,21 +96,21 @@ namespace {
 /// Of a number: those below 4 have none, others all but the two highest.
 std::uint32_t raw_bits_of(std::uint32_t number) { return 30U - static_cast<std::uint32_t>(__builtin_clz(number | 3)); }
 
-}  // namespace
-
-std::uint64_t split_raw_bits_scalar(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
-                                    std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw) {
+template <class T>
+std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
+                    std::uint8_t* step_symbols, std::uint8_t* raw) {
   std::uint64_t pending = 0;
   std::uint32_t pending_bits = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < changes; ++i) {
     const std::uint32_t gap = gaps[i];
-    const std::uint32_t distance = (steps[i] - 1) >> 1;  // less 1
+    const std::uint32_t step = steps[i];
+    const std::uint32_t distance = (step - 1) >> 1;  // less 1
     const std::uint32_t gap_bits = raw_bits_of(gap);
     const std::uint32_t distance_bits = raw_bits_of(distance);
     // What is above the raw bits is 2 or 3, or for numbers below 4 the number itself.
     gap_symbols[i] = static_cast<std::uint8_t>(2 * gap_bits + (gap >> gap_bits));
-    step_symbols[i] = static_cast<std::uint8_t>(2 * (2 * distance_bits + (distance >> distance_bits)) + (steps[i] & 1));
+    step_symbols[i] = static_cast<std::uint8_t>(2 * (2 * distance_bits + (distance >> distance_bits)) + (step & 1));
     const std::uint64_t rests = (gap & ((1U << gap_bits) - 1)) | std::uint64_t{distance & ((1U << distance_bits) - 1)}
                                                                      << gap_bits;
     pending |= rests << pending_bits;
@@ -91,6 +121,16 @@ std::uint64_t split_raw_bits_scalar(const std::uint16_t* gaps, const std::uint32
     pending_bits &= 7;
   }
   return 8 * bytes + pending_bits;
+}
+
+}  // namespace
+
+std::uint64_t split_raw_bits_scalar(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+                                    std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
+                                    std::uint8_t* raw) {
+  return with_width(width_bytes, [&]<class T>(T) {
+    return split(gaps, static_cast<const T*>(steps), changes, gap_symbols, step_symbols, raw);
+  });
 }
 
 }  // namespace wdelta

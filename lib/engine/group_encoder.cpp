@@ -88,7 +88,7 @@ struct GroupEncoder::Scratch {
   std::uint32_t first_element(std::size_t index) const { return static_cast<std::uint32_t>(index * k_block_elements); }
   void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
   void hold(std::size_t index, const FoundChanges& changes);
-  GroupParameters fit_parameters();
+  GroupParameters fit_parameters(const CodingKernels& coding);
 };
 
 void GroupEncoder::Scratch::clear() {
@@ -129,12 +129,12 @@ void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes)
 }
 
 // Everything but the counts of blocks.
-GroupParameters GroupEncoder::Scratch::fit_parameters() {
+GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& coding) {
   GroupParameters parameters;
   parameters.bounds = *bounds;
   if (symbols.has_signs()) {
     parameters.mask = sign_mask_chooser.choose(symbols.signs(), element_count);
-    if (!parameters.mask.is_empty()) symbols.flip_signs(parameters.mask);
+    if (!parameters.mask.is_empty()) symbols.flip_signs(coding, parameters.mask);
   }
   for (std::size_t k = 0; k <= bounds->size(); ++k) {
     parameters.classes.push_back(
@@ -299,7 +299,7 @@ void GroupEncoder::finish(CodedGroup& group) {
   };
   if (bounds() == nullptr) return append_all_alone();
 
-  GroupParameters parameters = scratch.fit_parameters();
+  GroupParameters parameters = scratch.fit_parameters(engine_->kernels->coding);
   bool any_classed = false;
   for (GatheredBlock& block : scratch.blocks) {
     const std::size_t before = group.bytes.size();

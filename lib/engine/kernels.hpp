@@ -110,6 +110,23 @@ struct DecodeTable {
   Symbol of[128];              ///< by symbol
 };
 
+/// Changes as their elements come: what find_ranked_changes() says of them.
+struct ChangesInOrder {
+  const std::uint8_t* classes;
+  const std::uint16_t* ranks;
+  const void* steps;
+  std::uint32_t count;
+  std::uint32_t class_count;
+};
+
+/// Those of class 0 first, then of class 1 and so on, those of a class as they come.
+struct ChangesByClass {
+  std::uint16_t* gaps;           ///< members of the class since its change before; room for 32 more
+  void* steps;                   ///< room for 64 bytes more
+  std::uint32_t* class_changes;  ///< how many there are of each class
+  std::uint32_t* rank_ends;      ///< one more than the last rank of each class; 0 where it has no changes
+};
+
 /// Pairs of symbols, those of class 0 first, then of class 1 and so on.
 struct SymbolPairs {
   const std::uint8_t* gaps;
@@ -134,10 +151,11 @@ constexpr std::uint32_t k_first_step_entry = 64;
 /// What an engine does with classes and symbols; the same for all element types. Classes are numbered from 0, at most
 /// 16.
 struct CodingKernels {
-  /// Which changes are of class 0, of class 1 and so on, those of a class as they come; class_changes[k]: how many of
-  /// each of `class_count`. `order` has room for `changes` + 64.
-  void (*order_by_class)(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
-                         std::uint32_t* class_changes, std::uint16_t* order);
+  /// Steps of 1, 2 or 4 bytes.
+  void (*order_by_class)(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered);
+  /// The same order of a byte for each change. `ordered` has room for 64 bytes more.
+  void (*order_bytes_by_class)(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
+                               const std::uint8_t* bytes, std::uint8_t* ordered);
   /// Adds to counts[s] how often symbol s, less than `symbol_count`, occurs.
   void (*count_symbols)(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
@@ -151,10 +169,11 @@ struct CodingKernels {
                                         std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
                                         std::uint8_t* steps);
-  /// Takes gaps, and steps as find_changes() writes them but in 32 bits, apart: writes their symbols, and their raw
+  /// Takes gaps, and steps of 1, 2 or 4 bytes as find_changes() writes them, apart: writes their symbols, and their raw
   /// bits from `raw` on, at most 44 a change and up to 8 bytes behind the last. Returns how many raw bits there are.
-  std::uint64_t (*split_raw_bits)(const std::uint16_t* gaps, const std::uint32_t* steps, std::uint32_t changes,
-                                  std::uint8_t* gap_symbols, std::uint8_t* step_symbols, std::uint8_t* raw);
+  std::uint64_t (*split_raw_bits)(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+                                  std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
+                                  std::uint8_t* raw);
 };
 
 /// Kernels by [log2 width][kind]; classed ones for elements of at most 4 bytes.

@@ -197,6 +197,7 @@ const KernelTable k_kernels_avx2 = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_avx2,
-    {order_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2, split_raw_bits_avx2}};
+    {order_by_class_avx2, order_bytes_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2,
+     split_raw_bits_avx2}};
 
 }  // namespace wdelta

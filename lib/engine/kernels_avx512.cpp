@@ -348,6 +348,7 @@ const KernelTable k_kernels_avx512 = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_avx512,
-    {order_by_class_avx512, count_symbols_avx512, encode_symbols_avx512, decode_symbols_avx2, split_raw_bits_avx512}};
+    {order_by_class_avx512, order_bytes_by_class_avx512, count_symbols_avx512, encode_symbols_avx512,
+     decode_symbols_avx2, split_raw_bits_avx512}};
 
 }  // namespace wdelta

@@ -116,6 +116,7 @@ const KernelTable k_kernels_scalar = {
         {k_block<std::uint64_t, Order::plain>, k_block<std::uint64_t, Order::sign_magnitude>},
     },
     k_classed_scalar,
-    {order_by_class_scalar, count_symbols_scalar, encode_symbols_scalar, decode_symbols_scalar, split_raw_bits_scalar}};
+    {order_by_class_scalar, order_bytes_by_class_scalar, count_symbols_scalar, encode_symbols_scalar,
+     decode_symbols_scalar, split_raw_bits_scalar}};
 
 }  // namespace wdelta

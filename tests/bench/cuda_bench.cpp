@@ -7,6 +7,7 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -242,9 +243,9 @@ class Bench {
     const auto* const steps = reinterpret_cast<const std::uint16_t*>(bytes(*home_.changes));
     const auto* const ranks = reinterpret_cast<const std::uint16_t*>(bytes(*home_.changes) + 2 * home_.room);
     const std::uint8_t* const classes = bytes(*home_.changes) + 4 * home_.room;
-    std::vector<std::uint16_t> ordered_ranks(changes);
-    std::vector<std::uint16_t> moves(changes);
-    std::vector<std::uint16_t> order(k_block_elements + 64);
+    constexpr std::size_t k_room = 32;
+    std::vector<std::uint16_t> ordered_ranks(changes + k_room);
+    std::vector<std::uint16_t> moves(changes + k_room);
     std::vector<DevicePatch> patches(batch_);
     std::vector<DeviceSteps> by_positions(batch_);
     for (std::size_t block = 0; block < batch_; ++block) {
@@ -252,13 +253,21 @@ class Bench {
       patch.elements = bytes(*spare_) + block * k_block_bytes;
       patch.count = k_block_elements;
       patch.first_change = starts[block];
-      best_engine().kernels->coding.order_by_class(classes + starts[block], counts[block], std::size(k_bounds) + 1,
-                                                   patch.class_changes, order.data());
-      for (std::uint32_t i = 0; i < counts[block]; ++i) {
-        const std::uint32_t from = starts[block] + order[i];
-        ordered_ranks[starts[block] + i] = ranks[from];
-        moves[starts[block] + i] =
-            static_cast<std::uint16_t>((steps[from] >> 1) ^ static_cast<std::uint16_t>(0 - (steps[from] & 1)));
+      constexpr std::uint32_t k_classes = std::size(k_bounds) + 1;
+      std::array<std::uint32_t, k_classes> rank_ends;
+      std::uint16_t* rank = ordered_ranks.data() + starts[block];
+      std::uint16_t* move = moves.data() + starts[block];
+      const ChangesInOrder in_order = {classes + starts[block], ranks + starts[block], steps + starts[block],
+                                       counts[block], k_classes};
+      const ChangesByClass by_class = {rank, move, patch.class_changes, rank_ends.data()};
+      best_engine().kernels->coding.order_by_class(&in_order, sizeof(*steps), &by_class);
+      for (std::uint32_t k = 0; k < k_classes; ++k) {
+        std::uint16_t next = 0;
+        for (const std::uint16_t* const end = rank + patch.class_changes[k]; rank < end; ++rank, ++move) {
+          *rank = static_cast<std::uint16_t>(*rank + next);  // there was the gap
+          next = static_cast<std::uint16_t>(*rank + 1);
+          *move = static_cast<std::uint16_t>((*move >> 1) ^ static_cast<std::uint16_t>(0 - (*move & 1)));
+        }
       }
       // Steps of a block, where they were found.
       by_positions[block] = {patch.elements, static_cast<std::uint32_t>(block * k_device_block_changes), counts[block]};

@@ -32,35 +32,71 @@ Bytes random_classes(std::mt19937_64& random, std::size_t count, std::uint32_t c
 }
 }  // namespace
 
-TEST_CASE("changes are ordered by class, those of a class as they come, for every length") {
+TEST_CASE("changes are ordered by class, those of a class as they come, for every length and width of steps") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  Guarded class_room(65536);
-  Guarded order_room(2 * (65536 + 64));
+  Guarded rooms[] = {Guarded(65536), Guarded(2 * 65536), Guarded(4 * 65536), Guarded(2 * 65536 + 64),
+                     Guarded(4 * 65536 + 64)};
   for (const std::size_t count : counts_of_elements()) {
     for (const std::uint32_t class_count : {1U, 2U, 7U, k_most_classes}) {
       Bytes classes = random_classes(random, count, class_count);
       classes.resize(count);
-      std::vector<std::uint16_t> wanted(count);
-      for (std::size_t i = 0; i < count; ++i) wanted[i] = static_cast<std::uint16_t>(i);
-      std::ranges::stable_sort(wanted, {}, [&](std::uint16_t i) { return classes[i]; });
-      each_usable_engine([&](const Engine& engine) {
-        CAPTURE(engine.name);
-        CAPTURE(count);
-        CAPTURE(class_count);
-        std::array<std::uint32_t, k_most_classes> class_changes{};
-        class_changes.fill(77);
-        const auto order = order_room.last(2 * (count + 64));
-        engine.kernels->coding.order_by_class(class_room.copy(classes).data(), static_cast<std::uint32_t>(count),
-                                              class_count, class_changes.data(), typed<std::uint16_t>(order));
-        if (!std::ranges::equal(order.first(2 * count), bytes_of(wanted))) FAIL("another order");
-        for (std::uint32_t k = 0; k < class_count; ++k) {
-          if (class_changes[k] != static_cast<std::uint32_t>(std::ranges::count(classes, k))) FAIL("another count");
+      // Members that do not change lie here and there.
+      std::array<std::uint32_t, k_most_classes> ends{};
+      std::vector<std::uint16_t> ranks(count);
+      std::vector<std::uint16_t> gaps(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t& end = ends[classes[i]];
+        gaps[i] =
+            static_cast<std::uint16_t>(random() % 8 == 0 ? random() % std::max<std::size_t>(1, 65536 - count) / 64 : 0);
+        if (end + gaps[i] > 65535) gaps[i] = 0;
+        ranks[i] = static_cast<std::uint16_t>(end + gaps[i]);
+        end = ranks[i] + 1U;
+      }
+      std::vector<std::size_t> order(count);
+      for (std::size_t i = 0; i < count; ++i) order[i] = i;
+      std::ranges::stable_sort(order, {}, [&](std::size_t i) { return classes[i]; });
+      std::vector<std::uint16_t> ordered_gaps;
+      for (const std::size_t i : order) ordered_gaps.push_back(gaps[i]);
+      for (const std::uint8_t width_bytes : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{4}}) {
+        const Bytes steps = random_bytes(random, count * width_bytes);
+        Bytes ordered_steps;
+        for (const std::size_t i : order) {
+          for (std::size_t byte = 0; byte < width_bytes; ++byte) ordered_steps.push_back(steps[i * width_bytes + byte]);
         }
-        for (std::uint32_t k = class_count; k < k_most_classes; ++k) {
-          if (class_changes[k] != 77) FAIL("counts beyond the last class");
-        }
-      });
+        each_usable_engine([&](const Engine& engine) {
+          CAPTURE(engine.name);
+          CAPTURE(count);
+          CAPTURE(class_count);
+          CAPTURE(int{width_bytes});
+          const CodingKernels& coding = engine.kernels->coding;
+          std::array<std::uint32_t, k_most_classes> class_changes{};
+          class_changes.fill(77);
+          std::array<std::uint32_t, k_most_classes> rank_ends = class_changes;
+          const auto new_gaps = rooms[3].last(2 * (count + 32));
+          const auto new_steps = rooms[4].last(count * width_bytes + 64);
+          const auto changes = static_cast<std::uint32_t>(count);
+          const ChangesInOrder in_order = {rooms[0].copy(classes).data(),
+                                           typed<std::uint16_t>(rooms[1].copy(bytes_of(ranks))),
+                                           rooms[2].copy(steps).data(), changes, class_count};
+          const ChangesByClass by_class = {typed<std::uint16_t>(new_gaps), new_steps.data(), class_changes.data(),
+                                           rank_ends.data()};
+          coding.order_by_class(&in_order, width_bytes, &by_class);
+          if (!std::ranges::equal(new_gaps.first(2 * count), bytes_of(ordered_gaps))) FAIL("other gaps");
+          if (!std::ranges::equal(new_steps.first(ordered_steps.size()), ordered_steps)) FAIL("other steps");
+          for (std::uint32_t k = 0; k < class_count; ++k) {
+            if (class_changes[k] != static_cast<std::uint32_t>(std::ranges::count(classes, k))) FAIL("another count");
+            if (rank_ends[k] != ends[k]) FAIL("another last rank");
+          }
+          for (std::uint32_t k = class_count; k < k_most_classes; ++k) {
+            if (class_changes[k] != 77 || rank_ends[k] != 77) FAIL("something beyond the last class");
+          }
+          if (width_bytes != 1) return;
+          coding.order_bytes_by_class(in_order.classes, changes, class_count, rooms[2].copy(steps).data(),
+                                      new_steps.data());
+          if (!std::ranges::equal(new_steps.first(count), ordered_steps)) FAIL("other bytes");
+        });
+      }
     }
   }
 }
@@ -92,12 +128,12 @@ TEST_CASE("symbols are counted, for every length, and added to what was counted 
   }
 }
 
-TEST_CASE("numbers come apart into symbols and raw bits, the same from every engine, and together again") {
+TEST_CASE("gaps and steps of every width come apart into symbols and raw bits, the same from every engine") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   Guarded rooms[] = {Guarded(2 * 65536), Guarded(4 * 65536), Guarded(65536), Guarded(65536), Guarded(6 * 65536)};
   for (const std::size_t count : counts_of_elements()) {
-    for (const std::uint32_t most_bits : {0U, 3U, 9U, 16U, 32U}) {
+    for (const std::uint32_t most_bits : {0U, 3U, 8U, 9U, 16U, 32U}) {
       std::vector<std::uint16_t> gaps(count);
       std::vector<std::uint32_t> steps(count);
       Bytes gap_symbols(count);
@@ -122,6 +158,10 @@ TEST_CASE("numbers come apart into symbols and raw bits, the same from every eng
       }
       const std::size_t whole_bytes = raw.size();
       writer.finish();
+      // As narrow as they fit.
+      const std::uint8_t width_bytes = most_bits <= 8 ? 1 : most_bits <= 16 ? 2 : 4;
+      Bytes narrow(count * width_bytes);
+      for (std::size_t i = 0; i < count; ++i) put(narrow.data(), i, width_bytes, steps[i]);
       each_usable_engine([&](const Engine& engine) {
         CAPTURE(engine.name);
         CAPTURE(count);
@@ -130,7 +170,7 @@ TEST_CASE("numbers come apart into symbols and raw bits, the same from every eng
         const auto new_gaps = rooms[2].last(count);
         const auto new_steps = rooms[3].last(count);
         const std::uint64_t bits = engine.kernels->coding.split_raw_bits(
-            typed<std::uint16_t>(rooms[0].copy(bytes_of(gaps))), typed<std::uint32_t>(rooms[1].copy(bytes_of(steps))),
+            typed<std::uint16_t>(rooms[0].copy(bytes_of(gaps))), rooms[1].copy(narrow).data(), width_bytes,
             static_cast<std::uint32_t>(count), new_gaps.data(), new_steps.data(), written.data());
         if (!std::ranges::equal(new_gaps, gap_symbols)) FAIL("other symbols of gaps");
         if (!std::ranges::equal(new_steps, step_symbols)) FAIL("other symbols of steps");

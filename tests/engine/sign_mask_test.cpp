@@ -252,7 +252,7 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
     }
     const SignMask mask{random_bytes(random, (row + 7) / 8),
                         random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
-    symbols.flip_signs(mask);
+    symbols.flip_signs(best_engine().kernels->coding, mask);
     std::array<std::uint32_t, k_most_classes> negatives{};
     std::size_t wrong = 0;
     for (std::uint32_t b = 0; b < 3; ++b) {
