@@ -138,20 +138,32 @@ void order_bytes_by_class_avx512(const std::uint8_t* change_classes, std::uint32
   }
 }
 
-// One comparison for every symbol up to the largest, of 64 at a time: counting one after the other would wait for what
-// was just written whenever a symbol comes again.
+// By the bits of 64 symbols at a time: counting one after the other would wait for what was just written whenever a
+// symbol comes again.
 void count_symbols_avx512(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                           std::uint32_t* counts) {
-  for (std::uint32_t first = 0; first < count; first += 64) {
-    const std::uint64_t there = _bzhi_u64(~0ULL, count - first < 64 ? count - first : 64);
+  each_sixty_four(count, [&](std::uint32_t first, std::uint64_t there) {
     const __m512i some = _mm512_maskz_loadu_epi8(there, symbols + first);
+    const auto with_bit = [&](std::uint32_t bit) -> std::uint64_t {
+      return _mm512_test_epi8_mask(some, _mm512_set1_epi8(static_cast<char>(1U << bit)));
+    };
+    const std::uint64_t odd = with_bit(0);
+    const std::uint64_t twos = with_bit(1);
+    const std::uint64_t fours = with_bit(2);
+    const std::uint64_t with_low_bits[4] = {~twos & ~odd, ~twos & odd, twos & ~odd, twos & odd};
     std::uint64_t left = there;
-    for (std::uint32_t symbol = 0; symbol < symbol_count && left != 0; ++symbol) {
-      const std::uint64_t mask = _mm512_mask_cmpeq_epi8_mask(left, some, _mm512_set1_epi8(static_cast<char>(symbol)));
-      counts[symbol] += static_cast<std::uint32_t>(__builtin_popcountll(mask));
-      left &= ~mask;
+    for (std::uint32_t eight = 0; left != 0 && eight + 8 <= symbol_count; eight += 8) {
+      const std::uint64_t here =
+          _mm512_mask_cmplt_epu8_mask(left, some, _mm512_set1_epi8(static_cast<char>(eight + 8)));
+      left &= ~here;
+      if (here == 0) continue;
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        const std::uint64_t with_bits = here & (i < 4 ? ~fours : fours) & with_low_bits[i % 4];
+        counts[eight + i] += static_cast<std::uint32_t>(__builtin_popcountll(with_bits));
+      }
     }
-  }
+    for (; left != 0; left = _blsr_u64(left)) ++counts[symbols[first + _tzcnt_u64(left)]];
+  });
 }
 
 namespace {

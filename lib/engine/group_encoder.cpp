@@ -185,8 +185,8 @@ bool GroupEncoder::is_told_from_zeros(std::uint32_t element_count, Bytes& bytes)
   return block.is_only_alone || block.summary.changes == 0;
 }
 
-// What its changes make of the newest block, all but their symbols. keep() is called once it is among those counted, or
-// once it is known that the classes are chosen already.
+// What its changes make of the newest block, all but their symbols. keep() is called once it is among those counted,
+// where classes are not chosen; they may be then.
 template <class Bytes, class Keep>
 void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep) {
   Scratch& scratch = *scratch_;
@@ -204,13 +204,15 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep)
     code_alone(bytes);
   }
 
-  if (scratch.bounds) return keep();
-  scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
+  if (!scratch.bounds) {
+    scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
+    if (scratch.chooser.change_count() >= k_telling_changes) {
+      scratch.choose_classes(*engine_);
+      if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same)
+        code_alone(bytes);
+    }
+  }
   keep();
-  if (scratch.chooser.change_count() < k_telling_changes) return;
-  scratch.choose_classes(*engine_);
-  if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same)
-    code_alone(bytes);
 }
 
 void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
@@ -239,10 +241,13 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
   weigh({count, positions, scratch.steps.get(), nullptr}, bytes, [&] {
     const std::size_t index = scratch.blocks.size() - 1;
+    const FoundChanges found = {base, positions, scratch.steps.get()};
     if (is_ranked) {
-      add_ranks(index, {positions, scratch.steps.get(), scratch.ranks.get(), scratch.change_classes.get()});
+      add_ranks(index, {positions, found.steps, scratch.ranks.get(), scratch.change_classes.get()});
+    } else if (scratch.bounds) {
+      scratch.gather(*engine_, index, found);
     } else {
-      scratch.hold(index, {base, positions, scratch.steps.get()});
+      scratch.hold(index, found);
     }
   });
 }
