@@ -20,7 +20,7 @@ inline constexpr std::uint32_t k_most_classes = 16;
 /// For bf16 and f32 that is the exponent.
 template <class T>
 constexpr std::uint8_t context_of(T element, ElementKind kind) {
-  const T shifted = kind == ElementKind::floating ? static_cast<T>(element << 1) : element;
+  const auto shifted = static_cast<T>(element << (kind == ElementKind::floating ? 1 : 0));
   return static_cast<std::uint8_t>(shifted >> (8 * sizeof(T) - 8));
 }
 
