@@ -29,56 +29,31 @@ std::uint64_t of_class(const std::uint8_t* change_classes, std::uint64_t there, 
   return _mm512_mask_cmpeq_epi8_mask(there, _mm512_maskz_loadu_epi8(there, change_classes), k);
 }
 
-/// Up to 64 numbers, of which some are chosen. What is stored has up to 64 bytes of rubbish behind it.
-struct SixtyFourBytes {
-  __m512i numbers;
+// store_some(): of up to 64 numbers those that `which` says, `count` of them, and up to 64 bytes of rubbish behind.
 
-  SixtyFourBytes(const std::uint8_t* from, std::uint64_t there) : numbers(_mm512_maskz_loadu_epi8(there, from)) {}
-  void store(__m512i which, std::uint32_t, std::uint8_t* chosen) const {
-    _mm512_storeu_si512(chosen, _mm512_maskz_permutexvar_epi8(~0ULL, which, numbers));
-  }
-};
-struct SixtyFourWords {
-  __m512i low;
-  __m512i high;
+void store_some(const std::uint8_t* numbers, std::uint64_t there, __m512i which, std::uint32_t, std::uint8_t* some) {
+  const __m512i all = _mm512_maskz_loadu_epi8(there, numbers);
+  _mm512_storeu_si512(some, _mm512_maskz_permutexvar_epi8(~0ULL, which, all));
+}
 
-  SixtyFourWords(const std::uint16_t* from, std::uint64_t there)
-      : low(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(there), from)),
-        high(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(there >> 32), from + 32)) {}
-  void store(__m512i which, std::uint32_t count, std::uint16_t* chosen) const {
-    const __m512i first = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 0));
-    const __m512i found = _mm512_permutex2var_epi16(low, first, high);
-    if (count <= 16) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(chosen), _mm512_castsi512_si256(found));
-    _mm512_storeu_si512(chosen, found);
-    if (count <= 32) return;
-    const __m512i others = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 1));
-    _mm512_storeu_si512(chosen + 32, _mm512_permutex2var_epi16(low, others, high));
-  }
-};
-struct SixtyFourDoubleWords {
-  const std::uint32_t* numbers;
+void store_some(const std::uint16_t* numbers, std::uint64_t there, __m512i which, std::uint32_t count,
+                std::uint16_t* some) {
+  const __m512i low = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(there), numbers);
+  const __m512i high = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(there >> 32), numbers + 32);
+  const __m512i first = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 0));
+  const __m512i found = _mm512_permutex2var_epi16(low, first, high);
+  if (count <= 16) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(some), _mm512_castsi512_si256(found));
+  _mm512_storeu_si512(some, found);
+  if (count <= 32) return;
+  const __m512i others = _mm512_cvtepu8_epi16(_mm512_maskz_extracti64x4_epi64(0xf, which, 1));
+  _mm512_storeu_si512(some + 32, _mm512_permutex2var_epi16(low, others, high));
+}
 
-  SixtyFourDoubleWords(const std::uint32_t* from, std::uint64_t) : numbers(from) {}
-  void store(__m512i which, std::uint32_t count, std::uint32_t* chosen) const {
-    alignas(64) std::uint8_t indices[64];
-    _mm512_store_si512(indices, which);
-    for (std::uint32_t i = 0; i < count; ++i) chosen[i] = numbers[indices[i]];
-  }
-};
-template <class T>
-struct SixtyFour;
-template <>
-struct SixtyFour<std::uint8_t> : SixtyFourBytes {
-  using SixtyFourBytes::SixtyFourBytes;
-};
-template <>
-struct SixtyFour<std::uint16_t> : SixtyFourWords {
-  using SixtyFourWords::SixtyFourWords;
-};
-template <>
-struct SixtyFour<std::uint32_t> : SixtyFourDoubleWords {
-  using SixtyFourDoubleWords::SixtyFourDoubleWords;
-};
+void store_some(const std::uint32_t* numbers, std::uint64_t, __m512i which, std::uint32_t count, std::uint32_t* some) {
+  alignas(64) std::uint8_t indices[64];
+  _mm512_store_si512(indices, which);
+  for (std::uint32_t i = 0; i < count; ++i) some[i] = numbers[indices[i]];
+}
 
 /// Ranks in a class to how many members lie between them, from the last on: each needs the one before it.
 void ranks_to_gaps(std::uint16_t* ranks, std::uint32_t count) {
@@ -107,8 +82,8 @@ void order(const ChangesInOrder changes, const ChangesByClass ordered) {
       const std::uint64_t mask = of_class(changes.classes + first, there, wanted);
       const auto count = static_cast<std::uint32_t>(__builtin_popcountll(mask));
       const __m512i which = _mm512_maskz_compress_epi8(mask, lanes);
-      SixtyFour<std::uint16_t>(changes.ranks + first, there).store(which, count, gaps + found);
-      SixtyFour<T>(static_cast<const T*>(changes.steps) + first, there).store(which, count, steps + found);
+      store_some(changes.ranks + first, there, which, count, gaps + found);
+      store_some(static_cast<const T*>(changes.steps) + first, there, which, count, steps + found);
       found += count;
     });
     ordered.class_changes[k] = found;
@@ -233,7 +208,7 @@ void encode_rest(EntryFetcher& fetched, SymbolStream& stream) {
   coders.finish(stream);
 }
 
-/// What a state becomes takes four times as long as until the next instruction can start: as many rounds as both have.
+/// As many rounds as both have. Each waits for the one before it, and meanwhile there is time for one of the other.
 void encode_side_by_side(EntryFetcher& fetched, SymbolStream& stream, EntryFetcher& other_fetched,
                          SymbolStream& other_stream) {
   EightCoders coders(stream);
