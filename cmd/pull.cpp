@@ -58,7 +58,9 @@ void add_pull(CLI::App& app, Context& context) {
   app.add_option("REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")
       ->required()
       ->check(not_empty);
-  app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")->required();
+  app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")
+      ->required()
+      ->check(not_empty);
   app.add_flag("-f,--force", arguments->force,
                "Replace files that were changed locally; remove weights and indexes not of the commit");
   app.add_flag("--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");

@@ -181,14 +181,16 @@ void add_push(CLI::App& app, Context& context) {
   app.add_option("REPO", arguments->repository, "The repository; it is made when there is none");
   app.add_option("-b,--branch", arguments->branch,
                  "The branch to commit to; it is made when there is none (default: main)")
-      ->type_name("BRANCH");
+      ->type_name("BRANCH")
+      ->check(not_empty);
   app.add_option("-m,--message", arguments->message, "What to say of it; the log shows its first line")
       ->type_name("MESSAGE");
   app.add_option("--step", arguments->step, "The training step, a number; REPO@step:N finds the commit")
       ->check(whole_number)
       ->type_name("N");
   app.add_option("--tag", arguments->tag, "Tag the commit; nothing is pushed when the tag is on another one")
-      ->type_name("T");
+      ->type_name("T")
+      ->check(not_empty);
   app.add_option("--meta", arguments->meta, "Keep the value V under the key K; may be repeated")
       ->type_name("K=V")
       ->expected(1)

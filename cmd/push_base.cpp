@@ -19,6 +19,7 @@ void add_base_options(CLI::App& app, BaseArguments& arguments) {
   app.add_option("--base-copy", arguments.copies,
                  "Read files of the base in DIR, where they are the same; may be repeated")
       ->type_name("DIR")
+      ->check(not_empty)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->needs(base);

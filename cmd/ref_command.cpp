@@ -61,7 +61,8 @@ void add_ref_command(CLI::App& app, Context& context, RefKind kind) {
   const std::string word = word_for(kind);
   app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
   app.add_option("NAME", arguments->name,
-                 fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"));
+                 fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"))
+      ->check(not_empty);
   app.add_option("REV", arguments->revision, "The commit (default: the tip of main)")->check(not_empty);
   app.add_flag("-f,--force", arguments->force, fmt::format("Move a {} that names another commit", word));
   app.callback([arguments, kind, &context] {

@@ -71,7 +71,7 @@ int run_squash(const SquashArguments& arguments, Context& context) {
 void add_squash(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<SquashArguments>();
   app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
-  app.add_option("A..B", arguments->range, "The commits behind A, up to and with B")->required();
+  app.add_option("A..B", arguments->range, "The commits behind A, up to and with B")->required()->check(not_empty);
   CLI::Option* anchor =
       app.add_flag("--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
   app.add_flag("--compress-anchors", arguments->compress_anchors,

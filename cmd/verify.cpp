@@ -106,8 +106,9 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
 void add_verify(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<VerifyArguments>();
   app.add_option("WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
-      ->required();
-  app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be");
+      ->required()
+      ->check(not_empty);
+  app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be")->check(not_empty);
   const auto deep = app.add_flag("--deep", arguments->deep,
                                  "Of a repository: rebuild every file of every commit as well, and check its digest");
   app.add_flag(

@@ -112,6 +112,11 @@ class RepositoryTest(testing.Case):
         for name in ("a b", "../x", "-x", "/x", "x/", "a//b", ".x", "1" * 16, "x" * 201, "ä", "a@b", "a~b", "step:1"):
             self.run_fails(2, "tag", self.repo, "--", name)
         self.run_fails(7, "push", self.steps[0], self.repo, "--tag", "first")
+        # What a script's unset variable makes of them.
+        for unset in (["push", self.steps[0], self.repo, "--tag", ""], ["push", self.steps[0], self.repo, "-b", ""],
+                      ["tag", self.repo, ""], ["tag", self.repo, "", self.ids[0]], ["branch", self.repo, ""], ["verify", self.repo, ""],
+                      ["pull", self.repo, ""], ["squash", self.repo, ""]):
+            self.run_fails(2, *unset, says="is empty")
         self.assertEqual(self.show()["commit"], self.ids[1])
         self.run_fails(4, "tag", self.repo, "new", "none")
         self.run_ok("verify", self.repo)
