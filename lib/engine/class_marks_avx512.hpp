@@ -48,13 +48,9 @@ enum class Span { narrow, wide };
 
 struct ClassTable {
   ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
-    alignas(64) static constexpr std::uint8_t k_counting[64] = {
-        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
-        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
     for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
       const __m512i contexts =
-          _mm512_add_epi8(_mm512_load_si512(k_counting), _mm512_set1_epi8(static_cast<char>(64 * quarter)));
+          _mm512_add_epi8(_mm512_load_si512(k_counting.bytes), _mm512_set1_epi8(static_cast<char>(64 * quarter)));
       quarters[quarter] = _mm512_setzero_si512();
       for (std::uint32_t i = 0; i < bound_count; ++i) {
         const __mmask64 not_below = _mm512_cmpge_epu8_mask(contexts, _mm512_set1_epi8(static_cast<char>(bounds[i])));

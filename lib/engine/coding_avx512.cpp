@@ -11,11 +11,6 @@
 namespace wdelta {
 namespace {
 
-alignas(64) constexpr std::uint8_t k_counting[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-                                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-                                                     32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-                                                     48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-
 /// Calls visit(first, which of 64 are there) for all changes.
 template <class Visit>
 void each_sixty_four(std::uint32_t changes, Visit visit) {
@@ -72,7 +67,7 @@ void ranks_to_gaps(std::uint16_t* ranks, std::uint32_t count) {
 // goes.
 template <class T>
 void order(const ChangesInOrder changes, const ChangesByClass ordered) {
-  const __m512i lanes = _mm512_load_si512(k_counting);
+  const __m512i lanes = _mm512_load_si512(k_counting.bytes);
   std::uint16_t* gaps = ordered.gaps;
   auto* steps = static_cast<T*>(ordered.steps);
   for (std::uint32_t k = 0; k < changes.class_count; ++k) {

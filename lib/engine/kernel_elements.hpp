@@ -8,6 +8,16 @@
 namespace wdelta {
 namespace {
 
+/// 0, 1, 2 and so on, for vectors of bytes to begin with.
+struct Counting {
+  alignas(64) std::uint8_t bytes[64];
+};
+[[maybe_unused]] constexpr Counting k_counting = [] {
+  Counting counting{};
+  for (std::uint8_t i = 0; i < 64; ++i) counting.bytes[i] = i;
+  return counting;
+}();
+
 /// How bits are ordered: as the number they are, or with a sign and a magnitude.
 enum class Order { plain, sign_magnitude };
 

@@ -23,11 +23,6 @@ constexpr std::uint32_t k_pick_above = k_found_at_a_time<T> * sizeof(T) / 16;
 // Of two streams at once the second-level cache gives a little more when asked early.
 constexpr std::size_t k_ahead_bytes = 512;
 
-alignas(64) constexpr std::uint8_t k_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-                                                  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-                                                  32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-                                                  48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-
 template <class T, Order order>
 T stepped(T base, T step) {
   const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
@@ -69,7 +64,7 @@ std::uint64_t unequal_word(const char* base, const char* next, std::uint32_t cou
 /// Writes the positions of the set bits, and rubbish up to 64 entries behind them. Compressing to a register and
 /// storing all of it is many times faster on Zen 4 than compressing to memory.
 std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* positions) {
-  const __m512i lanes = _mm512_maskz_compress_epi8(mask, _mm512_load_si512(k_lanes));
+  const __m512i lanes = _mm512_maskz_compress_epi8(mask, _mm512_load_si512(k_counting.bytes));
   const auto bits = static_cast<std::uint32_t>(__builtin_popcountll(mask));
   // Zero-masked extraction of everything: the plain form warns in GCC 12, whose header leaves its source unset.
   if (bits <= 16) {  // almost always
