@@ -48,7 +48,7 @@ bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against thei
 
 bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats
 	@tests/setup.sh packages python3-numpy zstd
-	@python3 -B tests/bench/size_bench.py $(BUILD) $(CHECKPOINTS)
+	@$$(tests/setup.sh python numpy) -B tests/bench/size_bench.py $(BUILD) $(CHECKPOINTS)
 
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the Makefile needs of the machine.
 #   setup.sh packages [MORE...]         install what is lacking to build and test, and MORE
+#   setup.sh python MODULE              name a Python that has the module: the first in PATH, or the system's
 #   setup.sh configure FOLDER PRESET OPTION...
 #                                       run CMake with a preset (CMakePresets.json), quietly unless it fails
 #   setup.sh pack KIND FOLDER INTO      run CPack over a build, quietly unless it fails
@@ -30,6 +31,11 @@ clang-format qemu-user-static zsh fish jq $*"
     exit 1
   }
   rm -f /tmp/wdelta-setup.$$
+}
+
+# Packages go to the system's Python, which need not be the one in PATH.
+python() {
+  if python3 -c "import $1" 2>/dev/null; then echo python3; else echo /usr/bin/python3; fi
 }
 
 configure() {
