@@ -185,8 +185,8 @@ bool GroupEncoder::is_told_from_zeros(std::uint32_t element_count, Bytes& bytes)
   return block.is_only_alone || block.summary.changes == 0;
 }
 
-// What its changes make of the newest block, all but their symbols. keep() is called once it is among those counted,
-// where classes are not chosen; they may be then.
+// What its changes make of the newest block, all but their symbols: these are keep()'s, which is called last, when the
+// block may have been the one with which classes were chosen.
 template <class Bytes, class Keep>
 void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep) {
   Scratch& scratch = *scratch_;
