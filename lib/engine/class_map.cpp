@@ -31,13 +31,6 @@ T load(const void* array, std::size_t i) {
   return value;
 }
 
-template <class Visit>
-void with_width(std::uint8_t width_bytes, Visit visit) {
-  if (width_bytes == 1) return visit(std::uint8_t{});
-  if (width_bytes == 2) return visit(std::uint16_t{});
-  visit(std::uint32_t{});
-}
-
 }  // namespace
 
 void ClassChooser::join(ContextCounts& counts, const ContextCounts& others) const {
@@ -72,7 +65,7 @@ void ClassChooser::clear() {
 
 void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, std::span<const std::uint16_t> positions,
                          const void* steps) {
-  with_width(type.width_bytes, [&]<class T>(T) {
+  with_narrow_width(type.width_bytes, [&]<class T>(T) {
     const std::size_t element_count = base.size() / sizeof(T);
     const std::size_t every = element_count_ < k_many_elements ? k_every_elements : k_every_elements_later;
     const auto context_at = [&](std::size_t i) { return context_of(load<T>(base.data(), i), type.kind); };

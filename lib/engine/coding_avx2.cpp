@@ -174,7 +174,7 @@ std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t cha
 std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
                                   std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                   std::uint8_t* raw) {
-  return with_width(width_bytes, [&]<class T>(T) {
+  return with_narrow_width(width_bytes, [&]<class T>(T) {
     return split(gaps, static_cast<const T*>(steps), changes, gap_symbols, step_symbols, raw);
   });
 }

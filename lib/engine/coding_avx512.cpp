@@ -92,7 +92,7 @@ void order(const ChangesInOrder changes, const ChangesByClass ordered) {
 }  // namespace
 
 void order_by_class_avx512(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered) {
-  with_width(width_bytes, [&]<class T>(T) { order<T>(*changes, *ordered); });
+  with_narrow_width(width_bytes, [&]<class T>(T) { order<T>(*changes, *ordered); });
 }
 
 void order_bytes_by_class_avx512(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
@@ -355,7 +355,7 @@ std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t cha
 std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
                                     std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                     std::uint8_t* raw) {
-  return with_width(width_bytes, [&]<class T>(T) {
+  return with_narrow_width(width_bytes, [&]<class T>(T) {
     return split(gaps, static_cast<const T*>(steps), changes, gap_symbols, step_symbols, raw);
   });
 }

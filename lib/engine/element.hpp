@@ -22,4 +22,13 @@ struct ElementType {
 /// A block is this many consecutive elements of one tensor; the last block of a tensor may be shorter.
 inline constexpr std::uint32_t k_block_elements = 65536;
 
+/// Calls visit() with a number of 1, 2 or 4 bytes: those that have classes. A lambda of the caller's makes each copy of
+/// this its own, in kernel files too.
+template <class Visit>
+auto with_narrow_width(std::uint8_t width_bytes, Visit visit) {
+  if (width_bytes == 1) return visit(std::uint8_t{});
+  if (width_bytes == 2) return visit(std::uint16_t{});
+  return visit(std::uint32_t{});
+}
+
 }  // namespace wdelta

@@ -2,6 +2,8 @@
 // Elements as kernels see them; for kernel files alone, each of which gets a copy of its own.
 #pragma once
 
+#include "engine/element.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -31,14 +33,6 @@ T load(const void* array, std::size_t i) {
 template <class T>
 void store(void* array, std::size_t i, T value) {
   __builtin_memcpy(static_cast<char*>(array) + i * sizeof(T), &value, sizeof(T));
-}
-
-/// Calls visit() with a number of 1, 2 or 4 bytes.
-template <class Visit>
-auto with_width(std::uint8_t width_bytes, Visit visit) {
-  if (width_bytes == 1) return visit(std::uint8_t{});
-  if (width_bytes == 2) return visit(std::uint16_t{});
-  return visit(std::uint32_t{});
 }
 
 /// Its own inverse.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sign_rows.hpp"
 
+#include "engine/element.hpp"
+
 namespace wdelta {
 namespace {
 
@@ -42,9 +44,8 @@ void SignRows::begin(const MatrixPlace& place) {
 
 void SignRows::add(std::uint32_t first_element, std::span<const std::uint16_t> positions, const void* steps,
                    std::uint8_t width_bytes) {
-  if (width_bytes == 1) add_steps(first_element, positions, static_cast<const std::uint8_t*>(steps));
-  if (width_bytes == 2) add_steps(first_element, positions, static_cast<const std::uint16_t*>(steps));
-  if (width_bytes == 4) add_steps(first_element, positions, static_cast<const std::uint32_t*>(steps));
+  with_narrow_width(width_bytes,
+                    [&]<class T>(T) { add_steps(first_element, positions, static_cast<const T*>(steps)); });
 }
 
 template <class Step>

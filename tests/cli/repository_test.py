@@ -114,6 +114,7 @@ class RepositoryTest(testing.Case):
         self.run_fails(7, "push", self.steps[0], self.repo, "--tag", "first")
         # What a script's unset variable makes of them.
         for unset in (["push", self.steps[0], self.repo, "--tag", ""], ["push", self.steps[0], self.repo, "-b", ""],
+                      ["push", self.steps[0], self.repo, "--base", "hf://a/b", "--base-copy", ""],
                       ["tag", self.repo, ""], ["tag", self.repo, "", self.ids[0]], ["branch", self.repo, ""], ["verify", self.repo, ""],
                       ["pull", self.repo, ""], ["squash", self.repo, ""]):
             self.run_fails(2, *unset, says="is empty")
