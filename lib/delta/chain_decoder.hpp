@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/buffer.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "delta/kept_tables.hpp"
+#include "delta/step_blocks.hpp"
 #include "delta/tensor_plan.hpp"
 #include "engine/block_chain.hpp"
 
@@ -19,31 +18,23 @@ class ChainDecoder {
  public:
   using Steps = std::vector<TensorPlan::Step>;
 
-  explicit ChainDecoder(const Engine& engine) : chain_(engine) {}
+  explicit ChainDecoder(const Engine& engine) : engine_(&engine), chain_(engine) {}
 
   /// Turns whole blocks of the tensor, the first of which has that number, from what the plan starts from into the
   /// result. Throws what is wrong with a delta, with its name.
   void apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block, std::span<std::uint8_t> blocks);
 
  private:
-  // Of one step.
-  struct AtStep {
-    Buffer coded;  // bytes of the delta, from coded_begin to coded_end, while it is about this entry
-    const DeltaEntry* entry = nullptr;
-    std::uint64_t coded_begin = 0;
-    std::uint64_t coded_end = 0;
-    KeptTables kept;
-
-    std::span<const std::uint8_t> read(const TensorPlan::Step& step, std::uint64_t begin, std::uint64_t end);
-  };
   struct Blocks;
 
   std::size_t add_steps(const Steps& steps, std::size_t first_step, const Blocks& blocks);
   void add_step(const Steps& steps, std::size_t index, const Blocks& blocks);
   void apply_steps(const Steps& steps, const Blocks& blocks);
 
+  const Engine* engine_;
   BlockChain chain_;
-  std::vector<AtStep> at_;
+  ClassedDecoder classed_;
+  std::vector<StepBlocks> at_;  // of each step
 };
 
 }  // namespace wdelta

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "delta/container.hpp"
+#include "engine/group_tables.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -80,7 +81,7 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
 // One byte at least for each size and group: no count can make these loops outrun the index.
 void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left, std::uint8_t encoding) {
   const std::uint64_t block_count = cursor.varint();
-  std::vector<DeltaEntry::Block> blocks;
+  std::vector<DeltaEntry::Place> batches;
   std::vector<EntryGroup> groups;
   const std::uint64_t first = left.begin;
   const auto take = [&](const char* what) {
@@ -91,32 +92,41 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
     left.begin += size;
     return size;
   };
-  while (blocks.size() < block_count) {
-    EntryGroup group{blocks.size(), block_count, left.begin, 0};
+  for (std::uint64_t blocks = 0; blocks < block_count;) {
+    EntryGroup group{blocks, block_count, left.begin, 0, 1, batches.size()};
     if (encoding != k_block_encoding) {
       group.block_count = cursor.varint();
-      if (group.block_count == 0 || group.block_count > block_count - blocks.size()) {
+      if (group.block_count == 0 || group.block_count > block_count - blocks) {
         throw Error(Fault::corrupt, name(),
                     fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count,
-                                block_count - blocks.size()));
+                                block_count - blocks));
       }
       group.parameters_bytes = take("parameters");
     }
-    for (std::uint64_t block = 0; block < group.block_count; ++block) {
+    if (encoding == k_batch_encoding && group.parameters_bytes != 0) {
+      group.blocks_in_batch = cursor.varint();
+      if (group.blocks_in_batch == 0 || group.blocks_in_batch > k_most_blocks_in_batch) {
+        throw Error(Fault::corrupt, name(),
+                    fmt::format("tensor {:?}: a batch has {} blocks, 1 to {} expected", tensor, group.blocks_in_batch,
+                                k_most_blocks_in_batch));
+      }
+    }
+    for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
       const std::uint64_t begin = left.begin;
       take("blocks");
-      blocks.push_back({begin, left.begin});
+      batches.push_back({begin, left.begin});
     }
     if (group.parameters_bytes != 0 && group.parameters_begin + group.parameters_bytes == left.begin) {
       throw Error(Fault::corrupt, name(),
                   fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor));
     }
     groups.push_back(group);
+    blocks += group.block_count;
   }
   if (!by_tensor_.emplace(tensor, entries_.size()).second) {
     throw Error(Fault::corrupt, name(), fmt::format("tensor {:?} has two places", tensor));
   }
-  entries_.push_back({tensor, encoding, left.begin - first, std::move(blocks), std::move(groups)});
+  entries_.push_back({tensor, encoding, left.begin - first, std::move(batches), std::move(groups)});
 }
 
 void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
@@ -136,7 +146,7 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
 
 std::uint8_t DeltaReader::read_encoding(Cursor& cursor, const std::string& entry) const {
   const std::uint8_t encoding = cursor.u8();
-  if (encoding >= k_block_encoding && encoding <= k_afresh_encoding) return encoding;
+  if (encoding >= k_block_encoding && encoding <= k_batch_encoding) return encoding;
   // Newer than this program, or damaged: only the payload's digest can tell.
   NoProgress unwatched;
   check_payload({1, &unwatched, {}});

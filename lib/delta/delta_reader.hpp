@@ -24,40 +24,52 @@ struct EntryGroup {
   std::uint64_t block_count = 0;
   std::uint64_t parameters_begin = 0;  ///< in the file
   std::uint64_t parameters_bytes = 0;  ///< 0: its blocks need none
+  std::uint64_t blocks_in_batch = 1;   ///< that are coded together; of the last batch fewer may be left
+  std::size_t first_batch = 0;         ///< among all of the entry
 };
 
 /// The coded blocks of one tensor of a delta.
 class DeltaEntry {
  public:
-  struct Block {
+  /// Where a coded batch of blocks lies.
+  struct Place {
     std::uint64_t begin;  ///< in the file
     std::uint64_t end;
   };
-  DeltaEntry(std::string tensor, std::uint8_t encoding, std::uint64_t size_bytes, std::vector<Block> blocks,
+  DeltaEntry(std::string tensor, std::uint8_t encoding, std::uint64_t size_bytes, std::vector<Place> batches,
              std::vector<EntryGroup> groups)
       : tensor_(std::move(tensor)),
         encoding_(encoding),
         size_bytes_(size_bytes),
-        blocks_(std::move(blocks)),
+        batches_(std::move(batches)),
         groups_(std::move(groups)) {}
 
   const std::string& tensor() const { return tensor_; }
   /// Whether its encoding has blocks that are coded afresh.
-  bool has_afresh_blocks() const { return encoding_ == k_afresh_encoding; }
-  std::uint64_t block_count() const { return blocks_.size(); }
-  /// Blocks ascend; between those of two groups lie the parameters of the second.
-  const Block& block(std::uint64_t index) const { return blocks_[index]; }
+  bool has_afresh_blocks() const { return encoding_ == k_afresh_encoding || encoding_ == k_batch_encoding; }
+  std::uint64_t block_count() const {
+    return groups_.empty() ? 0 : groups_.back().first_block + groups_.back().block_count;
+  }
   /// They cover all blocks, in order.
   std::span<const EntryGroup> groups() const { return groups_; }
   /// The index of the group that the block is in.
   std::size_t group_of(std::uint64_t block) const;
+  /// Of the batch that the block is in. Batches ascend; between those of two groups lie the parameters of the second.
+  const Place& place_of(std::uint64_t block) const {
+    const std::size_t group = group_of(block);
+    return place_of(group, block - groups_[group].first_block);
+  }
+  /// The same of block `in_group` of a group.
+  const Place& place_of(std::size_t group, std::uint64_t in_group) const {
+    return batches_[groups_[group].first_batch + in_group / groups_[group].blocks_in_batch];
+  }
   std::uint64_t size_bytes() const { return size_bytes_; }
 
  private:
   std::string tensor_;
   std::uint8_t encoding_;
   std::uint64_t size_bytes_;
-  std::vector<Block> blocks_;
+  std::vector<Place> batches_;
   std::vector<EntryGroup> groups_;
 };
 

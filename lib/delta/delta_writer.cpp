@@ -17,27 +17,46 @@ namespace wdelta {
 
 DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), spool_(path_) {}
 
-void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}}); }
+void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, {}}); }
 
-void DeltaWriter::append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
-                               std::span<const std::uint8_t> coded) {
+void DeltaWriter::append_group(const CodedGroup& group) {
   Entry& entry = entries_.back();
-  append_varint(entry.groups, block_sizes.size());
-  append_varint(entry.groups, parameters.size());
-  for (const std::size_t size : block_sizes) append_varint(entry.groups, size);
-  entry.block_count += block_sizes.size();
-  entry.size_bytes += parameters.size() + coded.size();
-  append_payload(parameters);
-  append_payload(coded);
+  const std::size_t before = entry.lengths.size();
+  for (const std::size_t size : group.batch_bytes) append_varint(entry.lengths, size);
+  entry.groups.push_back(
+      {group.blocks.size(), group.parameters.size(), group.blocks_in_batch, entry.lengths.size() - before});
+  const auto is_afresh = [](const BlockSummary& block) { return block.mode == BlockMode::afresh; };
+  if (group.blocks_in_batch > 1) {
+    entry.encoding = k_batch_encoding;
+  } else if (std::ranges::any_of(group.blocks, is_afresh)) {
+    entry.encoding = std::max(entry.encoding, k_afresh_encoding);
+  }
+  entry.block_count += group.blocks.size();
+  entry.size_bytes += group.parameters.size() + group.bytes.size();
+  append_payload(group.parameters);
+  append_payload(group.bytes);
 }
 
 void DeltaWriter::append_unchanged_blocks(std::uint64_t count) {
   if (count == 0) return;
   Entry& entry = entries_.back();
-  append_varint(entry.groups, count);
-  append_varint(entry.groups, 0);
-  entry.groups.insert(entry.groups.end(), count, 0);
+  entry.groups.push_back({count, 0, 1, static_cast<std::size_t>(count)});
+  entry.lengths.insert(entry.lengths.end(), count, 0);
   entry.block_count += count;
+}
+
+void DeltaWriter::append_entry(const Entry& entry, std::vector<std::uint8_t>& index) {
+  index.push_back(entry.encoding);
+  append_varint(index, entry.block_count);
+  auto lengths = entry.lengths.begin();
+  for (const Group& group : entry.groups) {
+    append_varint(index, group.block_count);
+    append_varint(index, group.parameters_bytes);
+    if (entry.encoding == k_batch_encoding && group.parameters_bytes != 0) append_varint(index, group.blocks_in_batch);
+    const auto end = lengths + static_cast<std::ptrdiff_t>(group.lengths_bytes);
+    index.insert(index.end(), lengths, end);
+    lengths = end;
+  }
 }
 
 // Blocks are a few KiB: gathered to write and hash in pieces that are worth a call.
@@ -140,11 +159,7 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
     } else {
       add_entry(bundle.front().name, bundle.front().size_bytes);
     }
-    for (const Entry& entry : bundle) {
-      index.push_back(entry.encoding);
-      append_varint(index, entry.block_count);
-      index.insert(index.end(), entry.groups.begin(), entry.groups.end());
-    }
+    for (const Entry& entry : bundle) append_entry(entry, index);
     left = left.subspan(bundle.size());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));

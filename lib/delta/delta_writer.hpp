@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "delta/container.hpp"
 #include "delta/description.hpp"
+#include "engine/group.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +20,7 @@ namespace wdelta {
 
 /// Writes the container of wdelta-delta(5). The header comes first in the file but is known last, so blocks are spooled
 /// beside the output (never in a small /tmp) and copied behind the header by finish(). One thread; memory is the block
-/// index, two bytes a block.
+/// index, at most three bytes a block.
 class DeltaWriter {
  public:
   /// `path`: the output; nothing appears there before the caller commits what finish() returns.
@@ -27,12 +28,8 @@ class DeltaWriter {
 
   /// Begins the entry of the next tensor that changed; tensors come in the order of their bytes in the result.
   void begin_tensor(std::string name);
-  /// The next group of the tensor begun last: its parameters, the sizes of its coded blocks, and these one behind the
-  /// other.
-  void append_group(std::span<const std::uint8_t> parameters, std::span<const std::size_t> block_sizes,
-                    std::span<const std::uint8_t> coded);
-  /// Some block of it is BlockMode::afresh, which readers have to know of.
-  void mark_afresh() { entries_.back().encoding = k_afresh_encoding; }
+  /// The next group of the tensor begun last.
+  void append_group(const CodedGroup& group);
   /// The next blocks of it, in which nothing changed.
   void append_unchanged_blocks(std::uint64_t count);
 
@@ -50,13 +47,21 @@ class DeltaWriter {
   std::uint64_t payload_bytes() const { return spool_.appended_bytes(); }
 
  private:
+  struct Group {
+    std::uint64_t block_count;
+    std::uint64_t parameters_bytes;
+    std::uint64_t blocks_in_batch;
+    std::size_t lengths_bytes;  // of its part of `lengths`
+  };
   struct Entry {
     std::string name;
     std::uint64_t size_bytes = 0;
-    std::vector<std::uint8_t> groups;  // as the index has them
+    std::vector<Group> groups;
+    std::vector<std::uint8_t> lengths;  // of batches, as the index has them
     std::uint64_t block_count = 0;
-    std::uint8_t encoding = k_group_encoding;
+    std::uint8_t encoding = k_group_encoding;  // the least that has all that its groups have
   };
+  static void append_entry(const Entry& entry, std::vector<std::uint8_t>& index);
   static std::size_t bundle_length(std::span<const Entry> entries);
   static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
   void append_payload(std::span<const std::uint8_t> bytes);

@@ -34,13 +34,8 @@ bool DeviceRebuilder::is_for_device(const RebuiltFile& file, std::size_t tensor_
   const Tensor& tensor = file.header().tensors()[tensor_index];
   const std::vector<TensorPlan::Step>& steps = file.plan(tensor_index).steps;
   for (std::size_t index = 0; index < steps.size(); ++index) {
-    const DeltaEntry& entry = *steps[index].entry;
-    if (entry.block(block).begin == entry.block(block).end) continue;
-    const std::size_t group_index = entry.group_of(block);
     try {
-      const GroupTables* const group = tables_[index].of(steps[index], tensor, group_index);
-      if (group == nullptr || !is_classed(group->parameters().blocks[block - entry.groups()[group_index].first_block]))
-        return false;
+      if (at_[index].coding_of(block) == StepBlocks::Coding::alone) return false;
     } catch (const Error& error) {
       refuse(error.fault(), *steps[index].delta, tensor, block, error.what());
     }
@@ -57,10 +52,14 @@ void DeviceRebuilder::list_runs(const RebuiltFile& file, const Part& part) {
   for (auto tensor = first; tensor != tensors.end() && tensor->begin < part_end; ++tensor) {
     if (std::min(tensor->end, part_end) - std::max(tensor->begin, part.offset) < k_least_run_bytes) continue;
     const auto index = static_cast<std::size_t>(tensor - tensors.begin());
-    if (tables_.size() < file.plan(index).steps.size()) tables_.resize(file.plan(index).steps.size());
+    if (at_.size() < file.plan(index).steps.size()) at_.resize(file.plan(index).steps.size());
     const std::uint64_t block_size = block_bytes(*tensor);
     const std::uint64_t skipped = part.offset <= tensor->begin ? 0 : part.offset - tensor->begin;
-    for (std::uint64_t block = (skipped + block_size - 1) / block_size; block < block_count(*tensor); ++block) {
+    const std::uint64_t first_block = (skipped + block_size - 1) / block_size;
+    if (first_block >= block_count(*tensor)) continue;
+    for (std::size_t step = 0; step < file.plan(index).steps.size(); ++step)
+      at_[step].begin(file.plan(index).steps[step], *tensor, first_block, block_count(*tensor));
+    for (std::uint64_t block = first_block; block < block_count(*tensor); ++block) {
       const std::uint64_t begin = tensor->begin + block * block_size;
       const std::uint64_t end = std::min(begin + block_size, tensor->end);
       if (end > part_end) break;
@@ -139,28 +138,22 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
                                  DeviceStream& stream) {
   const Tensor& tensor = file.header().tensors()[run.tensor];
   const TensorPlan::Step& step = file.plan(run.tensor).steps[step_index];
-  const DeltaEntry& entry = *step.entry;
   const ElementType type = element_type(tensor);
-  const std::uint64_t coded_begin = entry.block(run.first_block).begin;
-  const auto coded = coded_.of_size(entry.block(run.first_block + run.block_count - 1).end - coded_begin);
-  if (coded.empty()) return;
-  step.delta->read_at(coded_begin, coded);
-  std::size_t group_index = SIZE_MAX;
+  StepBlocks& at = at_[step_index];
+  at.begin(step, tensor, run.first_block, run.first_block + run.block_count);
+  const GroupTables* group = nullptr;
   for (std::uint64_t i = 0; i < run.block_count; ++i) {
     const std::uint64_t block = run.first_block + i;
-    const DeltaEntry::Block& place = entry.block(block);
-    if (place.begin == place.end) continue;
     try {
-      if (const std::size_t its_group = entry.group_of(block); its_group != group_index) {
+      if (at.coding_of(block) == StepBlocks::Coding::same) continue;
+      const StepBlocks::Classed classed = at.classed(block, *engine_, classed_);
+      if (classed.group != group) {
         patches_.end(stream);
-        group_index = its_group;
-        tables_[step_index].drop_before(group_index);
-        patches_.begin(*tables_[step_index].of(step, tensor, group_index));
+        group = classed.group;
+        patches_.begin(*group);
       }
-      std::uint8_t* const elements = blocks + i * block_bytes(tensor);
       const std::uint64_t size_bytes = std::min(block_bytes(tensor), tensor.size_bytes() - block * block_bytes(tensor));
-      patches_.add(*engine_, block - entry.groups()[group_index].first_block,
-                   coded.subspan(place.begin - coded_begin, place.end - place.begin), elements,
+      patches_.add(classed.in_group, *classed.changes, blocks + i * block_bytes(tensor),
                    static_cast<std::uint32_t>(size_bytes / type.width_bytes), patched_.size(), stream);
       patched_.push_back({step.delta.get(), &tensor, block});
     } catch (const Error& error) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/buffer.hpp"
-#include "delta/kept_tables.hpp"
 #include "delta/rebuilt_file.hpp"
+#include "delta/step_blocks.hpp"
 #include "delta/tensor_plan.hpp"
 #include "engine/device_patches.hpp"
 
@@ -61,10 +60,10 @@ class DeviceRebuilder {
 
   const Engine* engine_;
   Device* device_;
-  std::vector<KeptTables> tables_;  // of each step
+  std::vector<StepBlocks> at_;  // of each step
+  ClassedDecoder classed_;
   DevicePatches patches_;
   DeviceBuffer on_host_;  // what the host makes of a part, and what it reads for the device
-  Buffer coded_;
   std::vector<Run> runs_;
   std::vector<Patched> patched_;
 };

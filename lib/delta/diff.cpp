@@ -37,10 +37,10 @@ std::vector<TensorChange> unchanged(const SafetensorsHeader& header, const Tenso
 
 void count_group(TensorChange& change, const CodedGroup& group) {
   change.encoded_bytes += group.parameters.size() + group.bytes.size();
-  for (const CodedGroup::Block& block : group.blocks) {
-    change.change_count += block.summary.changes;
-    change.largest_step = std::max(change.largest_step, block.summary.largest_step);
-    ++change.blocks_by_mode[static_cast<std::size_t>(block.summary.mode)];
+  for (const BlockSummary& block : group.blocks) {
+    change.change_count += block.changes;
+    change.largest_step = std::max(change.largest_step, block.largest_step);
+    ++change.blocks_by_mode[static_cast<std::size_t>(block.mode)];
   }
 }
 
@@ -68,11 +68,7 @@ class EntryWriter {
       writer_->append_unchanged_blocks(std::exchange(held_back_, 0));
       begun_ = true;
     }
-    sizes_.clear();
-    for (const CodedGroup::Block& block : coded.blocks) sizes_.push_back(block.size_bytes);
-    writer_->append_group(coded.parameters, sizes_, coded.bytes);
-    const auto is_afresh = [](const CodedGroup::Block& block) { return block.summary.mode == BlockMode::afresh; };
-    if (std::ranges::any_of(coded.blocks, is_afresh)) writer_->mark_afresh();
+    writer_->append_group(coded);
   }
 
  private:
@@ -81,7 +77,6 @@ class EntryWriter {
   std::size_t tensor_ = SIZE_MAX;
   std::uint64_t held_back_ = 0;
   bool begun_ = false;
-  std::vector<std::size_t> sizes_;
 };
 
 std::span<const std::uint8_t> front_of(const std::vector<BaseFile>& base) {

@@ -42,6 +42,41 @@ class BitWriter {
   std::uint32_t pending_bits_ = 0;
 };
 
+/// Strings of bits behind one another.
+class BitJoiner {
+ public:
+  /// Behind whole bytes.
+  explicit BitJoiner(std::vector<std::uint8_t>& bytes) : bytes_(&bytes) {}
+
+  /// `count` bits, in as many bytes as these need; zeros fill the last one.
+  void append(std::span<const std::uint8_t> bits, std::size_t count) {
+    if (used_ == 0) {
+      bytes_->insert(bytes_->end(), bits.begin(), bits.end());
+    } else if (count > 0) {
+      const std::size_t last = bytes_->size() - 1;
+      bytes_->resize(last + (used_ + count + 7) / 8);
+      std::uint8_t* to = bytes_->data() + last;
+      std::uint64_t pending = *to;
+      std::uint64_t word = 0;
+      for (; bits.size() >= sizeof(word); bits = bits.subspan(sizeof(word)), to += sizeof(word)) {
+        std::memcpy(&word, bits.data(), sizeof(word));
+        pending |= word << used_;
+        std::memcpy(to, &pending, sizeof(pending));
+        pending = word >> (64 - used_);
+      }
+      word = 0;
+      std::memcpy(&word, bits.data(), bits.size());
+      pending |= word << used_;
+      std::memcpy(to, &pending, static_cast<std::size_t>(bytes_->data() + bytes_->size() - to));
+    }
+    used_ = (used_ + count) % 8;
+  }
+
+ private:
+  std::vector<std::uint8_t>* bytes_;
+  std::size_t used_ = 0;  // bits of the last byte; 0: all
+};
+
 /// Never reads outside its bytes: past their end come zeros, and is_overrun() says so.
 class BitReader {
  public:

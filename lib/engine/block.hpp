@@ -33,8 +33,6 @@ bool is_all_zeros(std::span<const std::uint8_t> elements);
 /// which finds some in text and tables but never in weights.
 enum class BlockChoice { automatic, sparse, dense, whole, classed, afresh, unknown_bytes };
 
-class GroupTables;
-class ClassedDecoder;
 class AfreshDecoder;
 
 struct BlockSummary {
@@ -65,7 +63,7 @@ class BlockEncoder {
   std::unique_ptr<Scratch> scratch_;
 };
 
-/// Applies coded blocks in place; one per thread.
+/// Applies coded blocks in place, but for classed ones (block_chain.hpp); one per thread.
 class BlockDecoder {
  public:
   explicit BlockDecoder(const Engine& engine);
@@ -75,17 +73,13 @@ class BlockDecoder {
   /// Turns `elements` (a block of the base) into the block of the result. An empty `coded` changes nothing. Throws
   /// Error(corrupt) with an empty object, leaving `elements` unspecified, when `coded` is not a block in the format;
   /// reads and writes nothing outside the two spans, whatever the bytes. The caller adds which tensor and block.
-  ///
-  /// `group` has the parameters of the group that the block is number `block` of; null where the group has none.
-  void apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
-             const GroupTables* group = nullptr, std::uint64_t block = 0);
+  void apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements);
 
  private:
   struct Scratch;
   const Engine* engine_;
   std::unique_ptr<Scratch> scratch_;
-  std::unique_ptr<ClassedDecoder> classed_;  // made when first needed
-  std::unique_ptr<AfreshDecoder> afresh_;    // the same
+  std::unique_ptr<AfreshDecoder> afresh_;  // made when first needed
 };
 
 }  // namespace wdelta

@@ -11,19 +11,21 @@ BlockChain::BlockChain(const Engine& engine) : engine_(&engine), decoder_(engine
 
 void BlockChain::begin(ElementType type) {
   type_ = type;
-  room_.clear();
   for (auto& steps : steps_) steps.clear();
 }
 
-void BlockChain::add(const Place& place, const Coded& coded, std::uint32_t element_count) {
-  const bool is_in_classes = coded.is_in_classes();
-  if (coded.bytes.empty() && !is_in_classes) return;
-  Step step{place.delta, coded, is_in_classes, {}};
-  if (is_in_classes) {
-    step.changes = classed_.changes(*engine_, *coded.group, coded.in_group, coded.bytes, element_count, room_);
-  }
-  if (steps_.size() <= place.block) steps_.resize(place.block + 1);
-  steps_[place.block].push_back(step);
+void BlockChain::add(const Place& place, std::span<const std::uint8_t> coded) {
+  if (!coded.empty()) add(place.block, {place.delta, coded});
+}
+
+void BlockChain::add(const Place& place, const GroupTables& group, std::uint64_t in_group,
+                     const ClassedChanges& changes) {
+  add(place.block, {place.delta, {}, &group, in_group, changes});
+}
+
+void BlockChain::add(std::size_t block, const Step& step) {
+  if (steps_.size() <= block) steps_.resize(block + 1);
+  steps_[block].push_back(step);
 }
 
 void BlockChain::apply(std::size_t block, std::span<std::uint8_t> elements) {
@@ -32,12 +34,12 @@ void BlockChain::apply(std::size_t block, std::span<std::uint8_t> elements) {
   while (!left.empty()) {
     at_ = left.front().delta;
     std::size_t taken = 1;
-    if (left.front().is_in_classes) {
+    if (left.front().is_in_classes()) {
       const auto other = std::ranges::find(left, false, &Step::is_in_classes);
       taken = std::min<std::size_t>(static_cast<std::size_t>(other - left.begin()), k_most_chained);
       apply_classed(left.first(taken), elements);
     } else {
-      decoder_.apply(left.front().coded.bytes, type_, elements);
+      decoder_.apply(left.front().coded, type_, elements);
     }
     left = left.subspan(taken);
   }
@@ -48,7 +50,7 @@ void BlockChain::apply_classed(std::span<const Step> steps, std::span<std::uint8
   together_.clear();
   for (const Step& step : steps) {
     ClassedChanges& changes = together_.emplace_back(step.changes);
-    changes.flips = flips_.expand(together_.size() - 1, *step.coded.group, step.coded.in_group, element_count);
+    changes.flips = flips_.expand(together_.size() - 1, *step.group, step.in_group, element_count);
   }
   const std::size_t right = chain_.apply(engine_->classed(type_), together_, elements.data(), element_count);
   if (right == steps.size()) return;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A few blocks on their way through a chain of deltas: what deltas say is decoded delta by delta, as far as that needs
-// no elements, while the tables of one are in cache; then each block goes through all of them.
+// no elements (classed_decoder.hpp), while the tables of one are in cache; then each block goes through all of them.
 #pragma once
 
 #include "engine/block.hpp"
-#include "engine/change_room.hpp"
 #include "engine/class_chain.hpp"
 #include "engine/classed_decoder.hpp"
 #include "engine/group.hpp"
@@ -28,18 +27,10 @@ class BlockChain {
     std::size_t block;  ///< of those that are taken through together, counted from 0
     std::size_t delta;  ///< what at() calls it
   };
-  /// As for BlockDecoder::apply(); all must stay where it is until the next begin().
-  struct Coded {
-    std::span<const std::uint8_t> bytes;
-    const GroupTables* group;
-    std::uint64_t in_group;
-
-    bool is_in_classes() const { return group != nullptr && is_classed(group->parameters().blocks.at(in_group)); }
-  };
-  /// The next delta of a block of so many elements. Throws as BlockDecoder::apply() does.
-  void add(const Place& place, const Coded& coded, std::uint32_t element_count);
-  /// What is kept of all that was added.
-  std::size_t kept_bytes() const { return room_.taken_bytes(); }
+  /// The next delta of a block: what BlockDecoder::apply() takes, which must stay where it is until the next begin().
+  void add(const Place& place, std::span<const std::uint8_t> coded);
+  /// The same where the block is classed, number `in_group` of the group; flips are expanded when they are needed.
+  void add(const Place& place, const GroupTables& group, std::uint64_t in_group, const ClassedChanges& changes);
 
   /// Turns elements of a block into what its deltas make of them, in the order in which they were added. Throws as
   /// BlockDecoder::apply() does; at() is the delta then.
@@ -49,17 +40,20 @@ class BlockChain {
  private:
   struct Step {
     std::size_t delta;
-    Coded coded;
-    bool is_in_classes;
-    ClassedChanges changes;  // then
+    std::span<const std::uint8_t> coded;
+    // Where it is classed.
+    const GroupTables* group = nullptr;
+    std::uint64_t in_group = 0;
+    ClassedChanges changes{};
+
+    bool is_in_classes() const { return group != nullptr; }
   };
+  void add(std::size_t block, const Step& step);
   void apply_classed(std::span<const Step> steps, std::span<std::uint8_t> elements);
 
   const Engine* engine_;
   BlockDecoder decoder_;  // of other modes
-  ClassedDecoder classed_;
   ClassChain chain_;
-  ChangeRoom room_;
   FlipRoom flips_{k_most_chained};
   std::vector<ClassedChanges> together_;
 

@@ -105,16 +105,10 @@ BlockDecoder::BlockDecoder(const Engine& engine) : engine_(&engine), scratch_(st
 BlockDecoder::~BlockDecoder() = default;
 BlockDecoder::BlockDecoder(BlockDecoder&&) noexcept = default;
 
-void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements,
-                         const GroupTables* group, std::uint64_t block) {
-  const bool is_in_classes = group != nullptr && is_classed(group->parameters().blocks.at(block));
-  if (coded.empty() && !is_in_classes) return;
+void BlockDecoder::apply(std::span<const std::uint8_t> coded, ElementType type, std::span<std::uint8_t> elements) {
+  if (coded.empty()) return;
   if (elements.size() % type.width_bytes != 0 || elements.size() / type.width_bytes > k_block_elements) {
     throw Error(Fault::internal, "", "a block of " + std::to_string(elements.size()) + " bytes cannot be patched");
-  }
-  if (is_in_classes) {
-    if (!classed_) classed_ = std::make_unique<ClassedDecoder>();
-    return classed_->apply(*engine_, *group, block, coded, elements);
   }
   const std::uint8_t first = coded.front();
   if ((first & k_reserved_bits) != 0) refuse("it sets bits that are kept for later versions");

@@ -80,10 +80,9 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type
   std::uint8_t* const gap_symbols = gap_symbols_.extend(changes);
   std::uint8_t* const step_symbols = step_symbols_.extend(changes);
   std::uint8_t* const raw = raw_.extend(changes * std::size_t{44} / 8 + 16);
-  const std::uint64_t raw_bits = coding.split_raw_bits(gaps_.get(), ordered_steps_.get(), type.width_bytes, changes,
-                                                       gap_symbols, step_symbols, raw);
-  block.raw_end = block.raw_begin + (raw_bits + 7) / 8;
-  raw_.cut(block.raw_end);
+  block.raw_bits = coding.split_raw_bits(gaps_.get(), ordered_steps_.get(), type.width_bytes, changes, gap_symbols,
+                                         step_symbols, raw);
+  raw_.cut(block.raw_begin + (block.raw_bits + 7) / 8);
 
   std::uint32_t i = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) {

@@ -40,7 +40,7 @@ struct BlockSymbols {
   std::size_t first_change = 0;
   std::size_t change_count = 0;
   std::size_t raw_begin = 0;  ///< in bytes
-  std::size_t raw_end = 0;
+  std::size_t raw_bits = 0;
 };
 
 /// Keeps its memory from group to group.
@@ -64,11 +64,12 @@ class ChangeSymbols {
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
   /// Those with changes.
   std::span<const BlockSymbols> blocks() const { return blocks_; }
-  /// One symbol for each change of the block, those of the first class first.
+  /// One symbol for each change of the block, those of the first class first; behind them those of the next block.
   const std::uint8_t* gaps_of(const BlockSymbols& block) const { return gap_symbols_.data() + block.first_change; }
   const std::uint8_t* steps_of(const BlockSymbols& block) const { return step_symbols_.data() + block.first_change; }
+  /// Zeros fill the last byte.
   std::span<const std::uint8_t> raw_of(const BlockSymbols& block) const {
-    return raw_.span().subspan(block.raw_begin, block.raw_end - block.raw_begin);
+    return raw_.span().subspan(block.raw_begin, (block.raw_bits + 7) / 8);
   }
 
  private:

@@ -30,7 +30,7 @@ template <class T>
 std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                             std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
                             std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
-  std::uint64_t at = 0;
+  std::uint64_t at = *raw_bits;
   std::uint32_t i = 0;
   std::uint64_t last = 0;
   for (std::uint32_t k = 0; k < class_count; ++k) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 namespace wdelta {
@@ -30,47 +31,63 @@ GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupSh
 
 ClassedDecoder::ClassedDecoder() = default;
 
-ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& group, std::uint64_t block,
+void DecodedBatch::begin(const BlockRange& blocks, std::size_t changes, std::size_t width_bytes) {
+  constexpr std::size_t k_slack_changes = 64;
+  constexpr std::size_t k_least_bytes = std::size_t{64} << 10;  // larger ones may come: pages cost when touched
+  const auto aligned = [](std::size_t size) { return (size + 63) / 64 * 64; };
+  const std::size_t rank_bytes = aligned((changes + k_slack_changes) * sizeof(std::uint16_t));
+  size_bytes_ = rank_bytes + (changes + k_slack_changes) * width_bytes;
+  std::uint8_t* const memory = memory_.of_size(std::max(size_bytes_, k_least_bytes)).data();
+  ranks_ = reinterpret_cast<std::uint16_t*>(memory);
+  moves_ = memory + rank_bytes;
+  blocks_ = blocks;
+  changes_.assign(blocks.end - blocks.first, {});
+}
+
+ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
                                        std::span<const std::uint8_t> coded) {
-  const ClassCounts& counts = group.parameters().blocks.at(block);
+  const GroupParameters& parameters = group.parameters();
   std::uint32_t changes = 0;
-  for (std::uint32_t k = 0; k < group.parameters().class_count(); ++k) {
-    // A few more than there are: the next class follows, and in the end there is room.
-    constexpr std::size_t k_at_a_time = 64;
-    for (std::size_t i = 0; i < counts[k]; i += k_at_a_time) {
-      std::memset(change_classes_.get() + changes + i, static_cast<int>(k), k_at_a_time);
+  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+    for (std::uint32_t k = 0; k < parameters.class_count(); ++k) {
+      const std::uint32_t of_class = parameters.blocks.at(block)[k];
+      if (of_class > k_most_batch_changes - changes) refuse("its batch has more changes than any may have");
+      // A few more than there are: the next class follows, and in the end there is room.
+      constexpr std::size_t k_at_a_time = 64;
+      for (std::size_t i = 0; i < of_class; i += k_at_a_time) {
+        std::memset(change_classes_.get() + changes + i, static_cast<int>(k), k_at_a_time);
+      }
+      changes += of_class;
     }
-    changes += counts[k];
   }
   if (changes == 0) refuse("its group has no numbers of changes for it");
   decode_symbols(engine, group, changes, coded);
   return {{change_classes_.get(), changes}, {gap_symbols_.get(), changes}, {step_symbols_.get(), changes}};
 }
 
-ClassedChanges ClassedDecoder::changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                                       std::span<const std::uint8_t> coded, std::uint32_t element_count,
-                                       ChangeRoom& room) {
+void ClassedDecoder::decode(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+                            std::span<const std::uint8_t> coded, DecodedBatch& batch) {
   const GroupParameters& parameters = group.parameters();
-  const ClassCounts& counts = parameters.blocks.at(block);
-  const auto change_count = static_cast<std::uint32_t>(symbols(engine, group, block, coded).classes.size());
-  const ChangeRoom::Part part = room.take(change_count, group.shape().type.width_bytes);
-  read_raw_bits(engine.classed(group.shape().type), counts, change_count, element_count, part);
-  return {parameters.bounds.data(),
-          static_cast<std::uint32_t>(parameters.bounds.size()),
-          counts.data(),
-          part.ranks,
-          part.moves,
-          nullptr};
-}
-
-void ClassedDecoder::apply(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                           std::span<const std::uint8_t> coded, std::span<std::uint8_t> elements) {
-  const ElementType type = group.shape().type;
-  const auto element_count = static_cast<std::uint32_t>(elements.size() / type.width_bytes);
-  room_.clear();
-  ClassedChanges found = changes(engine, group, block, coded, element_count, room_);
-  found.flips = flips_.expand(0, group, block, element_count);
-  if (!engine.classed(type).apply(elements.data(), element_count, &found)) refuse_changes();
+  const GroupShape& shape = group.shape();
+  const ClassedKernels& kernels = engine.classed(shape.type);
+  const auto changes = static_cast<std::uint32_t>(symbols(engine, group, blocks, coded).classes.size());
+  batch.begin(blocks, changes, shape.type.width_bytes);
+  std::uint64_t raw_bits = 0;
+  std::uint32_t first = 0;
+  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+    const ClassCounts& counts = parameters.blocks[block];
+    ClassedChanges& found = batch.changes_[block - blocks.first];
+    found = {parameters.bounds.data(), static_cast<std::uint32_t>(parameters.bounds.size()),       counts.data(),
+             batch.ranks_ + first,     batch.moves_ + std::size_t{first} * shape.type.width_bytes, nullptr};
+    const std::uint32_t ranks = kernels.join_raw_bits(gap_symbols_.get() + first, step_symbols_.get() + first,
+                                                      k_most_classes, counts.data(), raw_.get(), batch.ranks_ + first,
+                                                      batch.moves_ + first * shape.type.width_bytes, &raw_bits);
+    const std::uint64_t elements =
+        std::min<std::uint64_t>(k_block_elements, shape.element_count - block * k_block_elements);
+    if (ranks > elements) refuse("a change lies outside the block");
+    first = std::accumulate(counts.begin(), counts.end(), first);
+  }
+  require_raw_bits(raw_bits, changes);
 }
 
 const std::uint64_t* FlipRoom::expand(std::size_t at, const GroupTables& group, std::uint64_t in_group,
@@ -119,12 +136,7 @@ void ClassedDecoder::decode_symbols(const Engine& engine, const GroupTables& gro
   std::copy(rest, end, raw_.get() + in_states);
 }
 
-// Ranks and moves out of buckets and raw bits.
-void ClassedDecoder::read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
-                                   std::uint32_t element_count, const ChangeRoom::Part& part) {
-  std::uint64_t raw_bits = 0;
-  const std::uint32_t ranks = kernels.join_raw_bits(gap_symbols_.get(), step_symbols_.get(), k_most_classes,
-                                                    counts.data(), raw_.get(), part.ranks, part.moves, &raw_bits);
+void ClassedDecoder::require_raw_bits(std::uint64_t raw_bits, std::uint32_t changes) const {
   const std::uint64_t needed = (raw_bits + 7) / 8;
   // What fits into the states has no bytes of its own, and leaves zeros there.
   const std::size_t in_states = state_payload_bytes(lanes_for(changes));
@@ -132,7 +144,6 @@ void ClassedDecoder::read_raw_bits(const ClassedKernels& kernels, const ClassCou
   std::uint64_t loose = raw_bits % 8 != 0 ? raw_[needed - 1] >> (raw_bits % 8) : 0;
   for (std::uint64_t i = needed; i < raw_bytes_; ++i) loose |= raw_[i];
   if (loose != 0) refuse("it has raw bits that mean nothing");
-  if (ranks > element_count) refuse("a change lies outside the block");
 }
 
 }  // namespace wdelta

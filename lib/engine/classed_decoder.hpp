@@ -1,22 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes classed blocks (wdelta-delta.5, "Classed blocks"); the encoder is GroupEncoder.
+// Decodes batches of classed blocks (wdelta-delta.5, "Classed blocks"); the encoder is ClassedEncoder.
 #pragma once
 
-#include "engine/change_room.hpp"
+#include "base/buffer.hpp"
 #include "engine/engine.hpp"
 #include "engine/group.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace wdelta {
 
-/// The symbols of a block, change by change in the order of their classes.
+/// Blocks of a group, by their numbers there.
+struct BlockRange {
+  std::uint64_t first;
+  std::uint64_t end;  ///< behind the last
+};
+
+/// The symbols of a batch, change by change, block after block in the order of their classes.
 struct ClassedSymbols {
   std::span<const std::uint8_t> classes;
   std::span<const std::uint8_t> gaps;   ///< buckets
   std::span<const std::uint8_t> steps;  ///< twice the bucket, and the sign
+};
+
+/// What a batch says, decoded as far as that needs no base. Keeps its memory from batch to batch.
+class DecodedBatch {
+ public:
+  const BlockRange& blocks() const { return blocks_; }
+  /// Of the block with that number in the group, which is classed and one of blocks(); they stay until the next is
+  /// decoded. What is not about changes belongs to the group, and flips are null.
+  const ClassedChanges& changes_of(std::uint64_t block) const { return changes_[block - blocks_.first]; }
+  std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  friend class ClassedDecoder;
+  /// For changes of elements so wide, and for what kernels write behind the last of them.
+  void begin(const BlockRange& blocks, std::size_t changes, std::size_t width_bytes);
+
+  BlockRange blocks_{};
+  std::vector<ClassedChanges> changes_;
+  Buffer memory_;
+  std::size_t size_bytes_ = 0;
+  std::uint16_t* ranks_ = nullptr;
+  std::uint8_t* moves_ = nullptr;
 };
 
 /// Memory for the flips (ClassedChanges) of blocks.
@@ -41,38 +70,32 @@ class ClassedDecoder {
  public:
   ClassedDecoder();
 
-  /// The symbols alone, which need no base; they are kept until the next call. Arguments as for apply().
-  ClassedSymbols symbols(const Engine& engine, const GroupTables& group, std::uint64_t block,
+  /// The symbols alone; they are kept until the next call. Arguments as for decode().
+  ClassedSymbols symbols(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
                          std::span<const std::uint8_t> coded);
 
-  /// Ranks and moves, which need no base either; they lie in `room`. The rest belongs to the group, and flips are null.
-  ClassedChanges changes(const Engine& engine, const GroupTables& group, std::uint64_t block,
-                         std::span<const std::uint8_t> coded, std::uint32_t element_count, ChangeRoom& room);
-
-  /// `coded` is the block with number `block` of the group. See BlockDecoder::apply().
-  void apply(const Engine& engine, const GroupTables& group, std::uint64_t block, std::span<const std::uint8_t> coded,
-             std::span<std::uint8_t> elements);
+  /// Decodes a batch, which is these blocks of the group. Throws Error(corrupt) with an empty object when `coded` is
+  /// none in the format; whatever the bytes, nothing is read outside them.
+  void decode(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+              std::span<const std::uint8_t> coded, DecodedBatch& batch);
 
  private:
   void decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
                       std::span<const std::uint8_t> coded);
-  void read_raw_bits(const ClassedKernels& kernels, const ClassCounts& counts, std::uint32_t changes,
-                     std::uint32_t element_count, const ChangeRoom::Part& part);
+  void require_raw_bits(std::uint64_t raw_bits, std::uint32_t changes) const;
 
   template <class T>
   static std::unique_ptr<T[]> room(std::size_t count) {
     return std::make_unique_for_overwrite<T[]>(count);
   }
-  // Of one block; changes in the order of their classes.
-  std::unique_ptr<std::uint8_t[]> change_classes_ = room<std::uint8_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_block_elements + 64);
-  std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_block_elements + 64);
+  // Of one batch; changes in their order there.
+  std::unique_ptr<std::uint8_t[]> change_classes_ = room<std::uint8_t>(k_most_batch_changes + 64);
+  std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
+  std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
   // All that any symbols could ask for, and what is looked at behind it; whether they may is told afterwards.
-  static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_block_elements / 8 + 16;
+  static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_most_batch_changes / 8 + 16;
   std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);
   std::size_t raw_bytes_ = 0;
-  ChangeRoom room_;
-  FlipRoom flips_{1};
 };
 
 }  // namespace wdelta

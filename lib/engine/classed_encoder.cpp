@@ -16,9 +16,12 @@ static_assert(k_gap_buckets <= k_first_step_entry && k_first_step_entry + k_step
 ClassedEncoder::ClassedEncoder()
     : words_(std::make_unique_for_overwrite<std::uint16_t[]>(k_most_streams * k_word_room)) {}
 
-void ClassedEncoder::begin(std::span<const ClassCoding> classes, const ChangeSymbols& symbols) {
+void ClassedEncoder::begin(std::span<const ClassCoding> classes, const ChangeSymbols& symbols,
+                           std::span<const std::size_t> batches) {
   symbols_ = &symbols;
+  batches_ = batches;
   appended_ = 0;
+  first_block_ = 0;
   entries_.assign(classes.size() * k_class_entries, 0);
   for (std::size_t k = 0; k < classes.size(); ++k) {
     if (!classes[k].is_used()) continue;
@@ -46,34 +49,46 @@ void ClassedEncoder::append_next(const CodingKernels& coding, std::vector<std::u
     coded.insert(coded.end(), bytes, bytes + size_bytes);
   };
   append(stream.words, static_cast<std::size_t>(words_end(i) - stream.words) * sizeof(std::uint16_t));
-  append(raw_[i].data(), raw_[i].size());
+  const Batch& batch = coded_[i];
+  append(batch.raw.data() + batch.raw_in_states, batch.raw.size() - batch.raw_in_states);
 }
 
-// As many blocks side by side as the engine takes, from the next on.
+// As many batches side by side as the engine takes, from the next on.
 void ClassedEncoder::code_some(const CodingKernels& coding) {
-  const auto left = std::span(symbols_->blocks()).subspan(appended_);
-  const auto blocks = left.first(std::min<std::size_t>(left.size(), k_most_streams));
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const BlockSymbols& block = blocks[i];
-    SymbolStream& stream = streams_[i];
-    stream.pairs = {symbols_->gaps_of(block), symbols_->steps_of(block), block.counts.data()};
-    stream.lanes = lanes_for(static_cast<std::uint32_t>(block.change_count));
-    // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
-    const std::span<const std::uint8_t> raw = symbols_->raw_of(block);
-    const std::size_t in_states = std::min<std::size_t>(raw.size(), state_payload_bytes(stream.lanes));
-    std::array<std::uint8_t, 16> payload{};
-    std::copy_n(raw.data(), in_states, payload.data());
-    for (std::uint32_t lane = 0; lane < stream.lanes; ++lane) {
-      std::uint32_t three_bytes = 0;
-      for (std::uint32_t k = 0; k < 3 && 15 * lane / 8 + k < payload.size(); ++k) {
-        three_bytes |= std::uint32_t{payload[15 * lane / 8 + k]} << (8 * k);
-      }
-      stream.states[lane] = 0x8000U | ((three_bytes >> (15 * lane % 8)) & 0x7fff);
-    }
-    stream.words = words_end(i);
-    raw_[i] = raw.subspan(in_states);
+  const auto left = batches_.subspan(appended_);
+  const auto batches = left.first(std::min<std::size_t>(left.size(), k_most_streams));
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    begin_stream(symbols_->blocks().subspan(first_block_, batches[i]), coded_[i], streams_[i]);
+    streams_[i].words = words_end(i);
+    first_block_ += batches[i];
   }
-  coding.encode_symbols(entries_.data(), streams_.data(), static_cast<std::uint32_t>(blocks.size()));
+  coding.encode_symbols(entries_.data(), streams_.data(), static_cast<std::uint32_t>(batches.size()));
+}
+
+void ClassedEncoder::begin_stream(std::span<const BlockSymbols> blocks, Batch& batch, SymbolStream& stream) const {
+  batch.counts.clear();
+  batch.raw.clear();
+  BitJoiner raw(batch.raw);
+  std::size_t changes = 0;
+  for (const BlockSymbols& block : blocks) {
+    batch.counts.push_back(block.counts);
+    raw.append(symbols_->raw_of(block), block.raw_bits);
+    changes += block.change_count;
+  }
+  stream.pairs = {symbols_->gaps_of(blocks.front()), symbols_->steps_of(blocks.front()), batch.counts.front().data(),
+                  static_cast<std::uint32_t>(blocks.size())};
+  stream.lanes = lanes_for(static_cast<std::uint32_t>(changes));
+  // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
+  batch.raw_in_states = std::min<std::size_t>(batch.raw.size(), state_payload_bytes(stream.lanes));
+  std::array<std::uint8_t, 16> payload{};
+  std::copy_n(batch.raw.data(), batch.raw_in_states, payload.data());
+  for (std::uint32_t lane = 0; lane < stream.lanes; ++lane) {
+    std::uint32_t three_bytes = 0;
+    for (std::uint32_t k = 0; k < 3 && 15 * lane / 8 + k < payload.size(); ++k) {
+      three_bytes |= std::uint32_t{payload[15 * lane / 8 + k]} << (8 * k);
+    }
+    stream.states[lane] = 0x8000U | ((three_bytes >> (15 * lane % 8)) & 0x7fff);
+  }
 }
 
 }  // namespace wdelta

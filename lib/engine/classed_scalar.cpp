@@ -13,7 +13,7 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   const auto begin = [](std::uint32_t bucket, std::uint32_t bits) {
     return bucket < 4 ? bucket : (2 + (bucket & 1)) << bits;
   };
-  std::uint64_t at = 0;
+  std::uint64_t at = *raw_bits;
   std::uint32_t i = 0;
   std::uint64_t last = 0;
   for (std::uint32_t k = 0; k < class_count; ++k) {

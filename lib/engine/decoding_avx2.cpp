@@ -110,7 +110,13 @@ const std::uint8_t* decode_symbols_avx2(const DecodeTable* tables, const std::ui
     const auto is_room = [&] { return begin + k_lanes <= changes && words_taken + k_words_in_round <= words_there; };
     while (is_room()) {
       const std::uint8_t k = change_classes[begin];
-      for (; is_room() && change_classes[begin + k_lanes - 1] == k; begin += k_lanes) {
+      const std::uint64_t all_of_class = 0x0101010101010101 * k;
+      const auto is_of_class = [&] {
+        std::uint64_t classes;
+        __builtin_memcpy(&classes, change_classes + begin, sizeof(classes));
+        return classes == all_of_class;
+      };
+      for (; is_room() && is_of_class(); begin += k_lanes) {
         decode_eight(tables[2 * k], taking_turns, words, words_taken, gaps + begin);
         decode_eight(tables[2 * k + 1], taking_turns, words, words_taken, steps + begin);
       }

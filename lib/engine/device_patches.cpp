@@ -47,10 +47,8 @@ void DevicePatches::clear() {
   changes_ = 0;
 }
 
-void DevicePatches::add(const Engine& engine, std::uint64_t block, std::span<const std::uint8_t> coded, void* elements,
-                        std::uint32_t element_count, std::size_t number, DeviceStream& stream) {
-  room_.clear();
-  const ClassedChanges changes = decoder_.changes(engine, *group_, block, coded, element_count, room_);
+void DevicePatches::add(std::uint64_t block, const ClassedChanges& changes, void* elements, std::uint32_t element_count,
+                        std::size_t number, DeviceStream& stream) {
   const std::uint64_t* const flips = expanded_.expand(0, *group_, block, element_count);
   DevicePatch patch{elements, element_count, 0, {}, 0, 0};
   std::uint32_t count = 0;

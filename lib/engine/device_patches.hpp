@@ -25,10 +25,10 @@ class DevicePatches {
   void clear();
   /// The patches to come are of this group, which must stay until end().
   void begin(const GroupTables& group) { group_ = &group; }
-  /// Patches `element_count` elements that lie on the device with block `block` of the group; no two patches of a group
-  /// are of the same elements. `number` is what finish() calls it. See BlockDecoder::apply() for what is thrown.
-  void add(const Engine& engine, std::uint64_t block, std::span<const std::uint8_t> coded, void* elements,
-           std::uint32_t element_count, std::size_t number, DeviceStream& stream);
+  /// Patches `element_count` elements that lie on the device with the changes of block `block` of the group, which are
+  /// copied; no two patches of a group are of the same elements. `number` is what finish() calls it.
+  void add(std::uint64_t block, const ClassedChanges& changes, void* elements, std::uint32_t element_count,
+           std::size_t number, DeviceStream& stream);
   /// Asks the device to apply those of the group, after all before.
   void end(DeviceStream& stream);
   /// Waits for the stream, and returns the first number of a block that has a change outside its class.
@@ -54,8 +54,6 @@ class DevicePatches {
 
   void take_statuses(DeviceStream& stream);
 
-  ClassedDecoder decoder_;
-  ChangeRoom room_;  // of one block, and its flips
   FlipRoom expanded_{1};
   Pair patches_;
   Pair ranks_;

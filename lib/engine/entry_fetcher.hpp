@@ -16,7 +16,7 @@ class EntryFetcher {
   static constexpr std::uint32_t k_at_once = 256;
 
   EntryFetcher(const std::uint64_t* entries, const SymbolPairs& symbols) : entries_(entries), symbols_(&symbols) {
-    while (k_ < 16) first_of_class_ += symbols.class_changes[k_++];
+    while (at_ < k_classes * symbols.blocks) first_of_class_ += symbols.class_changes[at_++];
     end_ = first_of_class_;
   }
 
@@ -28,8 +28,8 @@ class EntryFetcher {
     const std::uint8_t* const step_symbols = symbols_->steps;
     std::uint32_t i = end_;
     while (i > begin) {
-      while (first_of_class_ == i) first_of_class_ -= symbols_->class_changes[--k_];
-      const std::uint64_t* const of_class = entries_ + k_class_entries * k_;
+      while (first_of_class_ == i) first_of_class_ -= symbols_->class_changes[--at_];
+      const std::uint64_t* const of_class = entries_ + k_class_entries * (at_ % k_classes);
       const std::uint32_t first = first_of_class_ > begin ? first_of_class_ : begin;
       const auto fetch = [&](std::uint32_t change) {
         gaps[change - begin] = of_class[gap_symbols[change]];
@@ -48,10 +48,12 @@ class EntryFetcher {
   alignas(64) std::uint64_t steps[k_at_once];
 
  private:
+  static constexpr std::uint32_t k_classes = 16;
+
   const std::uint64_t* entries_;
   const SymbolPairs* symbols_;
-  std::uint32_t k_ = 0;
-  std::uint32_t first_of_class_ = 0;  // of class k_: all before it are of classes before
+  std::uint32_t at_ = 0;              // in class_changes
+  std::uint32_t first_of_class_ = 0;  // there: all before it are of classes or blocks before
   std::uint32_t end_;
 };
 

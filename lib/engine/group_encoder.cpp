@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t k_classes_by_default = 12;
 // Up to this many changes in a group its parameters may cost more than they save: both ways are tried.
 constexpr std::size_t k_few_changes = 512;
+// About so many changes make a batch: what it takes beside them is next to nothing then, and they stay in cache.
+constexpr std::size_t k_batch_changes = 4096;
 // Classes are chosen once this many changes have been seen. Blocks before are held back.
 constexpr std::uint64_t k_telling_changes = 768;
 
@@ -27,6 +29,9 @@ struct GatheredBlock {
   BlockMode alone_mode = BlockMode::same;
   std::size_t alone_begin = 0;
   std::size_t alone_end = 0;
+
+  bool is_classed() const { return !is_only_alone && summary.changes != 0; }
+  std::size_t alone_bytes() const { return alone_end - alone_begin; }
 };
 
 /// Blocks that wait for their classes, one behind the other in memory that is kept from group to group.
@@ -53,8 +58,10 @@ struct HeldBlocks {
 
 void CodedGroup::clear() {
   parameters.clear();
-  bytes.clear();
   blocks.clear();
+  blocks_in_batch = 1;
+  batch_bytes.clear();
+  bytes.clear();
 }
 
 struct GroupEncoder::Scratch {
@@ -72,6 +79,7 @@ struct GroupEncoder::Scratch {
   std::uint64_t element_count = 0;
   bool is_classed = false;     // else its blocks are only coded alone
   bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
+  bool may_be_alone = false;   // some block of many changes may be smaller alone
   ClassChooser chooser;
   SignMaskChooser sign_mask_chooser;
   std::optional<ClassBounds> bounds;
@@ -80,6 +88,7 @@ struct GroupEncoder::Scratch {
   ChangeSymbols symbols;
   std::vector<std::uint8_t> alone;
   std::size_t change_count = 0;
+  std::vector<std::size_t> batches;  // of how many blocks with changes each is that has some
   ClassedEncoder classed;
 
   void clear();
@@ -89,12 +98,18 @@ struct GroupEncoder::Scratch {
   void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
   void hold(std::size_t index, const FoundChanges& changes);
   GroupParameters fit_parameters(const CodingKernels& coding);
+  std::uint32_t choose_batches();
+  std::size_t list_batches(std::size_t blocks_in_batch);
+  std::span<const GatheredBlock> batch_from(std::size_t first, std::size_t blocks_in_batch) const {
+    return std::span(blocks).subspan(first, std::min(blocks_in_batch, blocks.size() - first));
+  }
 };
 
 void GroupEncoder::Scratch::clear() {
   chooser.clear();
   bounds.reset();
   has_far_steps = false;
+  may_be_alone = false;
   held.clear();
   blocks.clear();
   alone.clear();
@@ -140,8 +155,36 @@ GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& codin
     parameters.classes.push_back(
         fitted(symbols.counts()[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
   }
-  classed.begin(parameters.classes, symbols);
   return parameters;
+}
+
+// Of blocks with many changes each is one, and so it is where one may be smaller alone.
+std::uint32_t GroupEncoder::Scratch::choose_batches() {
+  std::size_t blocks_in_batch = 1;
+  if (!may_be_alone) {
+    const std::size_t worth = std::max<std::size_t>(1, (change_count + k_batch_changes / 2) / k_batch_changes);
+    blocks_in_batch = std::min<std::size_t>((blocks.size() + worth - 1) / worth, k_most_blocks_in_batch);
+  }
+  while (list_batches(blocks_in_batch) > k_most_batch_changes) blocks_in_batch = (blocks_in_batch + 1) / 2;
+  return static_cast<std::uint32_t>(blocks_in_batch);
+}
+
+// Returns how many changes the largest has.
+std::size_t GroupEncoder::Scratch::list_batches(std::size_t blocks_in_batch) {
+  batches.clear();
+  std::size_t most = 0;
+  for (std::size_t first = 0; first < blocks.size(); first += blocks_in_batch) {
+    std::size_t changed_blocks = 0;
+    std::size_t changes = 0;
+    for (const GatheredBlock& block : batch_from(first, blocks_in_batch)) {
+      if (!block.is_classed()) continue;
+      ++changed_blocks;
+      changes += block.summary.changes;
+    }
+    if (changed_blocks > 0) batches.push_back(changed_blocks);
+    most = std::max(most, changes);
+  }
+  return most;
 }
 
 GroupEncoder::GroupEncoder(const Engine& engine, BlockChoice choice)
@@ -182,6 +225,7 @@ bool GroupEncoder::is_told_from_zeros(std::uint32_t element_count, Bytes& bytes)
   GatheredBlock& block = scratch_->blocks.back();
   block.summary = code_alone(bytes);
   block.is_only_alone = block.summary.changes > element_count / 2;
+  scratch_->may_be_alone |= block.is_only_alone;
   return block.is_only_alone || block.summary.changes == 0;
 }
 
@@ -198,18 +242,20 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep)
   scratch.change_count += changes;
   // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; what changes all over
   // may grow; and of bits that flip at random only a few steps are made.
-  if (choice_ != BlockChoice::classed && block.alone_mode == BlockMode::same &&
-      (scratch.change_count <= k_few_changes || choice_ == BlockChoice::unknown_bytes ||
-       changes > compared.element_count / 2 || scratch.has_far_steps)) {
-    code_alone(bytes);
+  const auto try_alone = [&](bool is_worth_it) {
+    scratch.may_be_alone |= is_worth_it;
+    if (is_worth_it && block.alone_mode == BlockMode::same) code_alone(bytes);
+  };
+  if (choice_ != BlockChoice::classed) {
+    try_alone(choice_ == BlockChoice::unknown_bytes || changes > compared.element_count / 2 || scratch.has_far_steps);
+    if (scratch.change_count <= k_few_changes && block.alone_mode == BlockMode::same) code_alone(bytes);
   }
 
   if (!scratch.bounds) {
     scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
     if (scratch.chooser.change_count() >= k_telling_changes) {
       scratch.choose_classes(*engine_);
-      if (choice_ != BlockChoice::classed && scratch.has_far_steps && block.alone_mode == BlockMode::same)
-        code_alone(bytes);
+      if (choice_ != BlockChoice::classed) try_alone(scratch.has_far_steps);
     }
   }
   keep();
@@ -289,14 +335,12 @@ void GroupEncoder::add_ranks(std::size_t block, const RankedChanges& ranked) {
 void GroupEncoder::finish(CodedGroup& group) {
   Scratch& scratch = *scratch_;
   group.clear();
-  const auto alone_of = [&](const GatheredBlock& block) {
-    return std::span(scratch.alone).subspan(block.alone_begin, block.alone_end - block.alone_begin);
-  };
   const auto append_alone = [&](const GatheredBlock& block) {
-    const auto alone = alone_of(block);
+    const auto alone = std::span(scratch.alone).subspan(block.alone_begin, block.alone_bytes());
     group.bytes.insert(group.bytes.end(), alone.begin(), alone.end());
-    group.blocks.push_back({alone.size(), block.summary});
-    group.blocks.back().summary.mode = block.alone_mode;
+    group.batch_bytes.push_back(alone.size());
+    group.blocks.push_back(block.summary);
+    group.blocks.back().mode = block.alone_mode;
   };
   const auto append_all_alone = [&] {
     group.clear();
@@ -304,30 +348,32 @@ void GroupEncoder::finish(CodedGroup& group) {
   };
   if (bounds() == nullptr) return append_all_alone();
 
-  GroupParameters parameters = scratch.fit_parameters(engine_->kernels->coding);
+  const CodingKernels& coding = engine_->kernels->coding;
+  GroupParameters parameters = scratch.fit_parameters(coding);
+  group.blocks_in_batch = scratch.choose_batches();
+  scratch.classed.begin(parameters.classes, scratch.symbols, scratch.batches);
   bool any_classed = false;
-  for (GatheredBlock& block : scratch.blocks) {
+  for (std::size_t first = 0; first < scratch.blocks.size(); first += group.blocks_in_batch) {
+    const auto batch = scratch.batch_from(first, group.blocks_in_batch);
     const std::size_t before = group.bytes.size();
-    if (block.is_only_alone) {
+    if (std::ranges::any_of(batch, &GatheredBlock::is_classed)) scratch.classed.append_next(coding, group.bytes);
+    const std::size_t size_bytes = group.bytes.size() - before;
+    const GatheredBlock& block = batch.front();
+    const bool is_smaller_alone = group.blocks_in_batch == 1 && block.alone_mode != BlockMode::same &&
+                                  scratch.change_count > k_few_changes && block.alone_bytes() < size_bytes;
+    if (block.is_only_alone || is_smaller_alone) {
+      group.bytes.resize(before);
       append_alone(block);
       parameters.blocks.push_back({});
       continue;
     }
-    if (block.summary.changes != 0) {
-      scratch.classed.append_next(engine_->kernels->coding, group.bytes);
+    group.batch_bytes.push_back(size_bytes);
+    for (const GatheredBlock& each : batch) {
+      group.blocks.push_back(each.summary);
+      group.blocks.back().mode = each.is_classed() ? BlockMode::classed : BlockMode::same;
+      parameters.blocks.push_back(each.counts);
     }
-    const std::size_t size_bytes = group.bytes.size() - before;
-    if (block.alone_mode != BlockMode::same && scratch.change_count > k_few_changes &&
-        block.alone_end - block.alone_begin < size_bytes) {
-      group.bytes.resize(before);
-      append_alone(block);
-      block.counts = {};
-    } else {
-      block.summary.mode = size_bytes == 0 ? BlockMode::same : BlockMode::classed;
-      any_classed |= size_bytes != 0;
-      group.blocks.push_back({size_bytes, block.summary});
-    }
-    parameters.blocks.push_back(block.counts);
+    any_classed |= size_bytes != 0;
   }
   if (any_classed) parameters.write(group.parameters);
   // Each classed block is smaller than alone, but together they may not pay for the parameters.

@@ -66,7 +66,12 @@ struct GroupShape {
 /// Reads what GroupParameters::write() wrote. Throws Error(corrupt) with an empty object.
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape);
 
-/// Coders that work side by side on a block with so many changes.
+/// Blocks that may be coded together, and changes that these may have.
+inline constexpr std::uint32_t k_most_blocks_in_batch = 64;
+inline constexpr std::uint32_t k_most_batch_changes = 65536;
+static_assert(k_most_batch_changes >= k_block_elements);
+
+/// Coders that work side by side on a batch with so many changes.
 constexpr std::uint32_t lanes_for(std::uint32_t changes) {
   return changes < 128 ? 1 : changes < 256 ? 2 : changes < 512 ? 4 : 8;
 }

@@ -88,9 +88,10 @@ struct ChainKernels {
 /// written outside them.
 struct ClassedKernels {
   /// Puts buckets and raw bits together, class by class: class_changes[k] changes of class k. `gap_symbols` are
-  /// buckets, `step_symbols` twice the bucket and a sign. Writes the rank of each change in its class, and its move.
-  /// Returns one more than the largest rank; 65,537 when there is one beyond 65,535, and then ranks are cut off. Reads
-  /// up to 64 bytes behind the last raw bit, and `ranks` and `moves` must have room for 16 entries more.
+  /// buckets, `step_symbols` twice the bucket and a sign. Raw bits begin with bit *raw_bits of `raw`; in the end that
+  /// is the bit behind the last. Writes the rank of each change in its class, and its move. Returns one more than the
+  /// largest rank; 65,537 when there is one beyond 65,535, and then ranks are cut off. Reads up to 64 bytes behind the
+  /// last raw bit, and `ranks` and `moves` must have room for 16 entries more.
   std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                                  std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
                                  std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits);
@@ -127,11 +128,12 @@ struct ChangesByClass {
   std::uint32_t* rank_ends;      ///< one more than the last rank of each class; 0 where it has no changes
 };
 
-/// Pairs of symbols, those of class 0 first, then of class 1 and so on.
+/// Pairs of symbols, block after block; of each those of class 0 first, then of class 1 and so on.
 struct SymbolPairs {
   const std::uint8_t* gaps;
   const std::uint8_t* steps;
-  const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes
+  const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes, block after block
+  std::uint32_t blocks;
 };
 
 /// Pairs of symbols, and what codes them.
@@ -163,8 +165,8 @@ struct CodingKernels {
   /// side they wait less. Words are written in front of what is there, at most two per pair, and up to 8 more are
   /// overwritten.
   void (*encode_symbols)(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
-  /// The inverse. Class k has its gaps in tables[2 * k] and its steps in tables[2 * k + 1]. Returns behind the last
-  /// byte read, or null when there are too few. States are below 2^31.
+  /// The inverse, of changes whose classes come in any order. Class k has its gaps in tables[2 * k] and its steps in
+  /// tables[2 * k + 1]. Returns behind the last byte read, or null when there are too few. States are below 2^31.
   const std::uint8_t* (*decode_symbols)(const DecodeTable* tables, const std::uint8_t* change_classes,
                                         std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,

@@ -9,6 +9,7 @@
 #include "delta/tensor_blocks.hpp"
 #include "engine/classed_decoder.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +26,7 @@ struct Split {
   double distances = 0;
 };
 
-void add_block(const GroupTables& group, const ClassedSymbols& symbols, Split& split) {
+void add_batch(const GroupTables& group, const ClassedSymbols& symbols, Split& split) {
   std::vector<Frequencies> gaps;
   std::vector<Frequencies> steps;
   for (const ClassCoding& coding : group.parameters().classes) {
@@ -54,12 +55,14 @@ void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& 
         parameters,
         {element_type(tensor), group.block_count,
          std::min(group.block_count * k_block_elements, tensor.element_count() - first), matrix_place(tensor, first)});
-    for (std::uint64_t block = 0; block < group.block_count; ++block) {
-      const DeltaEntry::Block& place = entry.block(group.first_block + block);
+    for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
+      const BlockRange blocks{block, std::min(block + group.blocks_in_batch, group.block_count)};
+      const auto counts = std::span(tables.parameters().blocks).subspan(block, blocks.end - block);
+      if (std::ranges::none_of(counts, is_classed)) continue;
+      const DeltaEntry::Place& place = entry.place_of(group.first_block + block);
       std::vector<std::uint8_t> coded(place.end - place.begin);
       delta.read_at(place.begin, coded);
-      if (!is_classed(tables.parameters().blocks[block])) continue;
-      add_block(tables, decoder.symbols(best_engine(), tables, block, coded), split);
+      add_batch(tables, decoder.symbols(best_engine(), tables, blocks, coded), split);
     }
   }
 }

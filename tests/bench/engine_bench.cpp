@@ -140,14 +140,14 @@ void encode(benchmark::State& state, const Engine& engine) {
       block = (block + 1) % blocks;
     }
     encoder.finish(coded);
-    for (const CodedGroup::Block& of_group : coded.blocks) changes += of_group.summary.changes;
+    for (const BlockSummary& of_group : coded.blocks) changes += of_group.changes;
     bits += 8 * static_cast<double>(coded.bytes.size() + coded.parameters.size());
   }
   count_bytes(state, k_blocks_in_group);
   state.counters["bits_per_change"] = bits / changes;
 }
 
-/// A delta of some blocks, ready to decode.
+/// A delta of some blocks, taken apart batch by batch as its blocks come.
 struct Delta {
   Delta(const Engine& engine, std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
     const std::size_t count = base.size() / k_block_bytes;
@@ -159,15 +159,26 @@ struct Delta {
     encoder.finish(group);
     tables.emplace(group.parameters, GroupShape{k_bf16, count, count * k_block_elements, {}});
     std::size_t at = 0;
-    for (const CodedGroup::Block& block : group.blocks) {
-      blocks.push_back(std::span(group.bytes).subspan(at, block.size_bytes));
-      at += block.size_bytes;
+    for (const std::size_t size : group.batch_bytes) {
+      batches.push_back(std::span(group.bytes).subspan(at, size));
+      at += size;
     }
+  }
+  /// Blocks come in turns.
+  void add_to(BlockChain& chain, const BlockChain::Place& place, std::size_t block, const Engine& engine,
+              ClassedDecoder& decoder) {
+    const std::size_t batch = block / group.blocks_in_batch;
+    if (block % group.blocks_in_batch == 0) {
+      const std::uint64_t end = std::min<std::uint64_t>(block + group.blocks_in_batch, group.blocks.size());
+      decoder.decode(engine, *tables, {block, end}, batches[batch], decoded);
+    }
+    chain.add(place, *tables, block, decoded.changes_of(block));
   }
 
   CodedGroup group;
   std::optional<GroupTables> tables;
-  std::vector<std::span<const std::uint8_t>> blocks;
+  std::vector<std::span<const std::uint8_t>> batches;
+  DecodedBatch decoded;
 };
 
 // There and back again: a block can only be decoded over its base.
@@ -175,15 +186,17 @@ void decode(benchmark::State& state, const Engine& engine) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
   const auto part = [&](const Bytes& bytes) { return std::span(bytes).first(blocks * k_block_bytes); };
-  const Delta there(engine, part(pair.base), part(pair.next));
-  const Delta back(engine, part(pair.next), part(pair.base));
+  Delta there(engine, part(pair.base), part(pair.next));
+  Delta back(engine, part(pair.next), part(pair.base));
   Bytes elements = pair.base;
-  BlockDecoder decoder(engine);
+  BlockChain chain(engine);
+  ClassedDecoder decoder;
   std::size_t block = 0;
-  const Delta* way = &there;
+  Delta* way = &there;
   for (auto _ : state) {
-    decoder.apply(way->blocks[block], k_bf16, std::span(elements).subspan(block * k_block_bytes, k_block_bytes),
-                  &*way->tables, block);
+    chain.begin(k_bf16);
+    way->add_to(chain, {0, 0}, block, engine, decoder);
+    chain.apply(0, std::span(elements).subspan(block * k_block_bytes, k_block_bytes));
     benchmark::ClobberMemory();
     if (++block == blocks) {
       block = 0;
@@ -220,15 +233,14 @@ void decode_chain(benchmark::State& state, const Engine& engine) {
     deltas.push_back(std::make_unique<Delta>(engine, versions[i], versions[i - 1]));
   Bytes elements = versions.front();
   BlockChain chain(engine);
+  ClassedDecoder decoder;
   for (auto _ : state) {
-    chain.begin(k_bf16);
-    for (std::size_t number = 0; number < deltas.size(); ++number) {
-      const Delta& delta = *deltas[number];
-      for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
-        chain.add({i, number}, {delta.blocks[i], &*delta.tables, i}, k_block_elements);
+    for (std::size_t i = 0; i < k_blocks_in_piece; ++i) {
+      chain.begin(k_bf16);
+      for (std::size_t number = 0; number < deltas.size(); ++number)
+        deltas[number]->add_to(chain, {0, number}, i, engine, decoder);
+      chain.apply(0, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));
     }
-    for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
-      chain.apply(i, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));
     benchmark::ClobberMemory();
   }
   if (elements != versions.front()) state.SkipWithError("the chain does not lead back");

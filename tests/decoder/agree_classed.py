@@ -4,11 +4,13 @@
 import os
 from math import prod
 
+from afresh import AFRESH
 from agreement import Agreement
-from broken_groups import broken_groups, delta_of, file_of, grouped, right
+from broken_groups import broken_groups, delta_of, file_of, grouped, in_batches, right
+from delta import WITH_BATCHES
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from group import Shape, row_length
-from groupings import DTYPES, groupings
+from groupings import DTYPES, batched, few_changes, groupings
 from make_delta import DENSE, SPARSE, WHOLE, make_delta
 from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
@@ -65,6 +67,43 @@ class Classed(Agreement):
                 with self.subTest(dtype=dtype, grouping=number):
                     self.check(*sides, grouping=grouping, mode_of=lambda name, block: modes[block])
 
+    def test_batches_of_every_dtype_and_number_of_coders(self):
+        # Changes of two or three blocks for one, two, four and eight coders.
+        turns = (50, 40, 20), (70, 90, 30), (200, 190, 0), (600, 0, 20)
+        for number, grouping in enumerate(batched(self.rng)):
+            old, new = [], []
+            # Each dtype has batches of each size.
+            for place, dtype in enumerate(DTYPES[number % 2::2]):
+                shape = ([BLOCK_ELEMENTS + 512], [257, 512], [1, 129, 2, 256])[place % 3]
+                content = self.rng.randbytes(prod(shape) * BITS[dtype] // 8)
+                old.append((dtype, dtype, shape, content))
+                new.append((*old[-1][:3], few_changes(self.rng, content, dtype, turns[(number // 2 + place) % 4])))
+            with self.subTest(grouping=number):
+                self.check(write_safetensors(old), write_safetensors(new), grouping=grouping)
+
+    def test_groups_of_which_some_are_in_batches(self):
+        # One in batches, one with blocks of two modes, one without parameters.
+        modes = CLASSED, CLASSED, SPARSE, CLASSED, AFRESH
+        for turn, (dtype, shape) in enumerate((("U8", [4 * BLOCK_ELEMENTS + 100]),
+                                               ("BF16", [4 * BLOCK_ELEMENTS // 640 + 1, 640]))):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            new = few_changes(self.rng, old, dtype, (90, 60, 50, 700, 4))
+            sides = [write_safetensors([("w", dtype, shape, side)]) for side in (old, new)]
+            for number, grouping in enumerate(batched(self.rng)[turn::2]):
+                with self.subTest(dtype=dtype, grouping=number):
+                    self.check(*sides, grouping=grouping._replace(blocks=2), mode_of=lambda name, block: modes[block])
+
+    def test_what_the_binary_makes_of_few_changes(self):
+        for dtype, shape, count in (("BF16", [9 * BLOCK_ELEMENTS // 512 + 1, 512], 40),
+                                    ("F32", [3 * BLOCK_ELEMENTS + 100], 50), ("I8", [5 * BLOCK_ELEMENTS], 200)):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            for counts in ([count] * 10, [0, count, count, 0, count, 0, 0, 0, count]):
+                new = few_changes(self.rng, old, dtype, counts)
+                with self.subTest(dtype=dtype, counts=counts):
+                    opened = self.decoded_from_the_binary(*(write_safetensors([("w", dtype, shape, side)])
+                                                            for side in (old, new)))
+                    self.assertEqual(opened.index[0], WITH_BATCHES)
+
     def test_what_the_binary_makes_of_matrices(self):
         for dtype in ("BF16", "F32", "F8_E4M3", "F16", "I16"):
             width = width_of(dtype)
@@ -99,27 +138,38 @@ class Classed(Agreement):
         """What this decoder makes of a damaged group becomes the result that the delta names: the digests refuse
         nothing, and the binary must make the same of it or refuse it too."""
         taken = refused = 0
+        cases = []
         for number, grouping in enumerate(groupings(self.rng)):
             dtype, shape = (("BF16", [9, 8]), ("F32", [90]), ("I8", [7, 11]))[number % 3]
-            width, old = width_of(dtype), random_tensor(self.rng, dtype, shape)
-            new = perturbed(self.rng, old, dtype, 0.2)
+            old = random_tensor(self.rng, dtype, shape)
+            cases.append((dtype, shape, grouping, old, perturbed(self.rng, old, dtype, 0.2)))
+        shape, old = [66, 1000], self.rng.randbytes(66000)
+        cases.append(("I8", shape, batched(self.rng)[1], old, few_changes(self.rng, old, "I8", (20, 30))))
+        for number, (dtype, shape, grouping, old, new) in enumerate(cases):
+            width, step = width_of(dtype), BLOCK_ELEMENTS * width_of(dtype)
             row, base = row_length(shape), file_of(dtype, shape, old)
-            parameters, (block,) = make_group([(old, new, None)], 0, row, width, dtype in FLOATING, grouping)
-            whole, about = parameters + block, Shape(width, row, 0, [len(old) // width])
+            olds, news = ([side[at:at + step] for at in range(0, len(old), step)] for side in (old, new))
+            parameters, (block,) = make_group([(*sides, None) for sides in zip(olds, news)], 0, row, width,
+                                              dtype in FLOATING, grouping)
+            whole, about = parameters + block, Shape(width, row, 0, [len(part) // width for part in olds])
             bits = self.rng.sample(range(8 * len(whole)), int(os.environ.get("WDELTA_ALTERATIONS", "400")) // 8)
             for bit in bits:
                 flipped = bytearray(whole)
                 flipped[bit // 8] ^= 1 << bit % 8
                 parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
                 try:
-                    [read] = read_group(parts, [coded], about, "group")
-                    made, verdict = read.applied(old, dtype in FLOATING)[0], None
+                    reads = read_group(parts, [coded], about, "group", batch=grouping.batch)
+                    made = b"".join(read.applied(part, dtype in FLOATING)[0] if read else part
+                                    for read, part in zip(reads, olds))
+                    verdict = None
                     taken += 1
                 except Refused as refusal:
                     made, verdict = old, str(refusal)
                     refused += 1
                 result = file_of(dtype, shape, made)
-                delta = delta_of(base, result, bytes(flipped), grouped(parts, [coded]))
+                index = (grouped(parts, [coded]) if grouping.batch == 1 else
+                         in_batches(parts, [coded], len(olds), grouping.batch))
+                delta = delta_of(base, result, bytes(flipped), index)
                 with self.subTest(grouping=number, dtype=dtype, bit=bit, python=verdict):
                     if verdict is None:
                         self.applied_by_the_binary(base, delta, result)

@@ -27,6 +27,7 @@ from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal
+from make_group import CLASSED, Grouping
 from random_checkpoint import bytes_of, checkpoint_pair, perturbed, random_tensor, write_safetensors
 from refusal import Refused
 from wdelta_decode import decode
@@ -165,6 +166,7 @@ class HandMade(Agreement):
         deltas = [make_delta([("m.safetensors", base)], result, framed=framed, mode=mode, opaque=opaque)
                   for framed, mode, opaque in ((False, SPARSE, None), (True, SPARSE, None), (False, DENSE, None),
                                                (False, SPARSE, "BF16"), (False, AFRESH, None), (True, AFRESH, None))]
+        deltas.append(make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=Grouping(batch=2)))
         (self.root / "m.safetensors").write_bytes(base)
         altered_path, out = self.root / "delta", self.root / "out"
         for _ in range(int(os.environ.get("WDELTA_ALTERATIONS", "400"))):

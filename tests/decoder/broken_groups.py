@@ -13,6 +13,7 @@ from classed import HIGH
 from elements import BLOCK_ELEMENTS, width_of
 from frequencies import Symbols, step_weights, weight_of
 from group import CountCode
+from make_afresh import make_afresh
 from make_delta import container, varint
 from make_group import NO_FLAWS, Change, Flaws, classed_block, put_count
 from random_checkpoint import bytes_of, write_safetensors
@@ -20,6 +21,8 @@ from random_checkpoint import bytes_of, write_safetensors
 NAME = "m.safetensors"
 ELEMENTS = 10
 CHANGES = (Change(0, 0, 1, 0), Change(0, 1, 1, 0), Change(0, 2, 1, 1))
+ONE = (Change(0, 0, 1, 0),)
+SPARSE_BLOCK = b"\x11\3\0\1\2\1\1\0"  # one with CHANGES
 
 # Codes of weights, as a group tells them of one class.
 Told = namedtuple("Told", "gaps distances probability", defaults=(None,))
@@ -78,18 +81,28 @@ def file_of(dtype, shape, content):
     return write_safetensors([("w", dtype, shape, content)])
 
 
+def _lengths(coded):
+    return b"".join(varint(len(one)) for one in coded)
+
+
 def grouped(parts, blocks):
     """The index of one group, from its parameters and coded blocks."""
-    return (b"\2" + varint(len(blocks)) + varint(len(blocks)) + varint(len(parts)) +
-            b"".join(varint(len(block)) for block in blocks))
+    return b"\2" + varint(len(blocks)) * 2 + varint(len(parts)) + _lengths(blocks)
 
 
-def changed(elements, changes):
-    """elements, numbers of two's complement all in one class, after changes."""
-    elements, place = list(elements), -1
-    for change in changes:
-        place += change.gap + 1
-        elements[place] += -change.distance if change.sign else change.distance
+def in_batches(parts, batches, blocks, batch):
+    """The same where its coded batches are of so many blocks of the group each."""
+    return b"\5" + varint(blocks) * 2 + varint(len(parts)) + varint(batch) + _lengths(batches)
+
+
+def changed(elements, blocks):
+    """elements, numbers of two's complement all in one class, after the changes of each block."""
+    elements = list(elements)
+    for block, changes in enumerate(blocks):
+        place = block * BLOCK_ELEMENTS - 1
+        for change in changes:
+            place += change.gap + 1
+            elements[place] += -change.distance if change.sign else change.distance
     return elements
 
 
@@ -100,11 +113,14 @@ def block_of(changes, told=PLAIN, flaws=NO_FLAWS):
 BLOCK = block_of(CHANGES)
 
 
-def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHANGES, dtype="I16", entry=None):
-    """A base, a delta and its result: a group of one tensor, right in all parts that are not given."""
+def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHANGES, dtype="I16", entry=None,
+         more=()):
+    """A base, a delta and its result: a group of one tensor, right in all parts that are not given. changes: those of
+    the first block; more: of those behind."""
     parts = parameters() if parts is None else parts
     width, old = width_of(dtype), [1000] * prod(shape)
-    base, result = (file_of(dtype, list(shape), bytes_of(side, width)) for side in (old, changed(old, changes)))
+    base, result = (file_of(dtype, list(shape), bytes_of(side, width))
+                    for side in (old, changed(old, (changes, *more))))
     entry = parts + b"".join(blocks) if entry is None else entry
     return base, delta_of(base, result, entry, grouped(parts, blocks) if index is None else index), result
 
@@ -117,6 +133,18 @@ RARE = (Change(0, 1, 1, 0),) * 5
 RARE_TOLD = Told((63, 1), (63, 1))
 SIGNED = Told(PLAIN.gaps, PLAIN.distances, 128)
 MATRIX = (2, 5)
+# Gaps of up to a whole block.
+WIDE_TOLD = Told((1,) + (0,) * 30 + (1,), (1,))
+
+
+def _batch_case(counts=((3,), (3,)), batches=None, changes=(CHANGES, CHANGES), batch=2, told=PLAIN, index=None):
+    """The same of a group in batches, whose last block has ELEMENTS; counts and changes: of each block."""
+    parts = parameters((told,), counts=counts)
+    if batches is None:
+        batches = [block_of(sum(map(tuple, changes), ()), told)]
+    shape = ((len(counts) - 1) * BLOCK_ELEMENTS + ELEMENTS,)
+    index = in_batches(parts, batches, len(counts), batch) if index is None else index
+    return case(parts, batches, shape, index, changes[0], more=changes[1:])
 
 
 def right():
@@ -133,12 +161,37 @@ def right():
         case(parameters((FAR_TOLD,)), [block_of(FAR, FAR_TOLD)], changes=FAR),
         case(parameters((RARE_TOLD,), counts=((5,),)), [block_of(RARE, RARE_TOLD)], changes=RARE),
         # A group without parameters.
-        case(b"", [b"\x11\3\0\1\2\1\1\0"])]
+        case(b"", [SPARSE_BLOCK])] + _right_batches()
+
+
+def _right_batches():
+    """The same of groups that may be in batches."""
+    afresh, none = make_afresh([2000] * ELEMENTS, 2), ()
+    alone, parts = parameters(), parameters(counts=((3,), None))
+    return [
+        # More blocks in a batch than there are, one alone, and no batches where there are no parameters.
+        _batch_case(((3,),), changes=(CHANGES,), batch=64), _batch_case(((3,),), changes=(CHANGES,), batch=1),
+        case(b"", [SPARSE_BLOCK], index=b"\5\1\1\0\x08"),
+        # Modes that batches do not know, beside them.
+        case(parts, [BLOCK, afresh], (BLOCK_ELEMENTS + ELEMENTS,), in_batches(parts, [BLOCK, afresh], 2, 1)),
+        case(parts, [BLOCK, afresh], (BLOCK_ELEMENTS + ELEMENTS,),
+             b"\5\2\1" + varint(len(alone)) + b"\2" + varint(len(BLOCK)) + b"\1\0" + varint(len(afresh)),
+             entry=alone + BLOCK + afresh),
+        _batch_case(), _batch_case(batch=3), _batch_case(batch=64),
+        # Blocks without changes, and batches of them.
+        _batch_case(((3,), None), changes=(CHANGES, none)), _batch_case((None, (3,)), changes=(none, CHANGES)),
+        _batch_case((None, None, (3,)), [b"", BLOCK], (none, none, CHANGES)),
+        _batch_case(((3,), None, None), [BLOCK, b""], (CHANGES, none, none)),
+        _batch_case(((3,), None, (3,)), changes=(CHANGES, none, CHANGES), batch=3),
+        # Raw bits that end within a byte where a block does, and words.
+        _batch_case(changes=(FAR, FAR), told=FAR_TOLD), _batch_case(((5,), (5,)), changes=(RARE, RARE), told=RARE_TOLD),
+        # As many changes as there may be.
+        _batch_case(((BLOCK_ELEMENTS - 1,), (1,)), changes=(ONE * (BLOCK_ELEMENTS - 1), ONE))]
 
 
 def broken_groups():
     """A list of what is wrong, a part of this decoder's message, base and delta."""
-    few, one = ((4,),), Change(0, 0, 1, 0)
+    few = ((4,),)
     too_long = Told(PLAIN.gaps, (1,) + (0,) * 30)
     none = parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))
     rows = [
@@ -163,13 +216,13 @@ def broken_groups():
                  case(parameters((no_sign,), head=1, mask=((0, 8),)), shape=MATRIX)))
     made += [
         ("no changes", "0 changes", case(parameters(counts=((0,),)))),
-        ("11 changes in 10", "11 changes", case(parameters(counts=((11,),)), [block_of([one] * 11)], changes=[])),
+        ("11 changes in 10", "11 changes", case(parameters(counts=((11,),)), [block_of(ONE * 11)], changes=[])),
         ("more changes together than elements", "12 changes",
          case(parameters((PLAIN, PLAIN), (128,), counts=((6, 6),)), changes=[])),
-        ("no classed block", "no classed block", case(parameters(counts=(None,)), [b"\x11\3\0\1\2\1\1\0"])),
+        ("no classed block", "no classed block", case(parameters(counts=(None,)), [SPARSE_BLOCK])),
         ("no block at all", "no classed block", case(parameters(counts=(None,)), [b""], changes=[])),
         ("a classed block that is empty", "cut", case(blocks=[b""], changes=[])),
-        ("a classed block that is sparse", "", case(blocks=[b"\x11\3\0\1\2\1\1\0"])),
+        ("a classed block that is sparse", "", case(blocks=[SPARSE_BLOCK])),
         ("a classed block behind a mode", "", case(blocks=[b"\4" + BLOCK])),
         ("a group without parameters", "unknown mode 4", case(b"", [b"\4" + BLOCK])),
         ("an encoding without groups", "unknown mode 4",
@@ -206,7 +259,7 @@ def broken_groups():
         ("an index that ends in the group", "cut", b"\2\1\1" + varint(len(parts))),
         ("an index that ends before the group", "cut", b"\2\1"),
         ("a group too many", "behind the index", grouped(parts, [BLOCK]) + b"\1\0\0"))]
-    return [(what, reason, base, delta) for what, reason, (base, delta, _) in made + _two_blocks()]
+    return [(what, reason, base, delta) for what, reason, (base, delta, _) in made + _two_blocks() + _broken_batches()]
 
 
 def _two_blocks():
@@ -219,3 +272,62 @@ def _two_blocks():
     return [made("the second block is said to be classed", "cut", ((3,), (3,)), [BLOCK, b""]),
             made("the second block is classed unsaid", "unknown", ((3,), None), [BLOCK, b"\4" + BLOCK]),
             made("a second number below 0", "-1 changes", ((3,), (-1,)), [BLOCK, b""])]
+
+
+def _broken_batches():
+    """The same of groups in batches."""
+    parts, both, none = parameters(), block_of(CHANGES * 2), ()
+    far, rare = block_of(FAR * 2, FAR_TOLD), block_of(RARE * 2, RARE_TOLD)
+    made = [(f"batches of {batch} blocks", f"batches of {batch} blocks",
+             _batch_case(((3,),), [BLOCK], (CHANGES,), batch)) for batch in (0, 65, 128, (1 << 64) - 1)]
+    front = b"\5\1\1" + varint(len(parts))
+    made += [(what, reason, _batch_case(((3,),), [BLOCK], (CHANGES,), index=index)) for what, reason, index in (
+        ("no size of batches", "cut", b"\5" + grouped(parts, [BLOCK])[1:]),
+        ("an index that ends before the size of batches", "cut", front),
+        ("a cut size of batches", "cut", front + b"\x80"),
+        ("a long size of batches", "longer than needed", front + b"\x81\0" + varint(len(BLOCK))),
+        ("an index that ends behind the size of batches", "cut", front + b"\1"),
+        ("a size of batches without such", "shorter than the entry",
+         b"\2" + in_batches(parts, [BLOCK], 1, 1)[1:]),
+        ("a size of batches where afresh is the most", "shorter than the entry",
+         b"\4" + in_batches(parts, [BLOCK], 1, 1)[1:]))]
+    made += [
+        ("a size of batches without parameters", "cut", case(b"", [SPARSE_BLOCK], index=b"\5\1\1\0\1\x08")),
+        ("a batch too many", "shorter than the entry", _batch_case(batches=[BLOCK, BLOCK])),
+        ("an empty batch too many", "behind the index", _batch_case(batches=[both, b""])),
+        ("a batch too few", "cut",
+         _batch_case(((3,), None, (3,)), [both], (CHANGES, none, CHANGES))),
+        ("a batch for each block", "shorter than the entry",
+         _batch_case(((3,), None, (3,)), [BLOCK, b"", BLOCK], (CHANGES, none, CHANGES))),
+        ("no bytes for changes", "cut", _batch_case(batches=[b""], changes=(none, none))),
+        ("no bytes for the last changes", "cut",
+         _batch_case(((3,), None, (3,)), [BLOCK, b""], (CHANGES, none, none))),
+        # Of no changes there could be a state alone.
+        ("a batch of no changes", "3 bytes without a classed block",
+         _batch_case((None, None, (3,)), [block_of(()), BLOCK], (none, none, CHANGES))),
+        ("a byte for no changes", "1 bytes without a classed block",
+         _batch_case((None, None, (3,)), [b"\0", BLOCK], (none, none, CHANGES))),
+        ("a sparse block in a batch alone", "8 bytes without a classed block",
+         _batch_case(((3,), None, None), [BLOCK, SPARSE_BLOCK], (CHANGES, none, CHANGES))),
+        ("a sparse block in a batch", "behind the raw bits",
+         _batch_case(((3,), None), [BLOCK + SPARSE_BLOCK])),
+        ("blocks of a batch coded alone", "", _batch_case(batches=[BLOCK + BLOCK])),
+        ("a change more than there may be", "65537 changes",
+         _batch_case(((BLOCK_ELEMENTS,), (1,)), changes=(ONE * BLOCK_ELEMENTS, ONE))),
+        ("many more changes than there may be", "65546 changes",
+         _batch_case(((BLOCK_ELEMENTS,), (ELEMENTS,)), [BLOCK], (ONE * BLOCK_ELEMENTS, ONE * ELEMENTS))),
+        ("a change in the next block", "end of its class",
+         _batch_case(((2,), None), changes=((Change(0, 0, 1, 0), Change(0, BLOCK_ELEMENTS - 1, 1, 0)), none),
+                     told=WIDE_TOLD)),
+        ("another number of changes in the second block", "", _batch_case(((3,), (4,)), [both]))]
+    made += [(what, reason, _batch_case(batches=[batch])) for what, reason, batch in (
+        ("cut states of a batch", "cut", both[:-1]), ("a byte behind a batch", "behind the raw bits", both + b"\0"),
+        ("a word behind a batch", "behind the raw bits", both + b"\0\0"),
+        ("loose ends in the states of a batch", "loose ends", block_of(CHANGES * 2, flaws=Flaws(held=1 << 8))),
+        ("bits behind the states of a batch", "behind the states", block_of(CHANGES * 2, flaws=Flaws(pad=0x80))))]
+    made += [(what, reason, _batch_case(batches=[batch], changes=(FAR, FAR), told=FAR_TOLD))
+             for what, reason, batch in (("a raw byte of a batch too few", "cut", far[:-1]),
+                                         ("a raw byte of a batch too many", "behind the raw bits", far + b"\0"))]
+    made += [(f"{length} bytes of words of a batch too few", "cut",
+              _batch_case(((5,), (5,)), [rare[:-length]], (RARE, RARE), told=RARE_TOLD)) for length in (1, 2)]
+    return made

@@ -2,6 +2,8 @@
 """Classed blocks: the section of that name in wdelta-delta(5)."""
 
 from array import array
+from functools import cached_property
+from itertools import islice
 
 from bits import BitReader
 from elements import BLOCK_ELEMENTS, TYPECODE, order
@@ -9,6 +11,7 @@ from frequencies import TOTAL, bucket_start
 from refusal import require
 
 LOW, HIGH = 1 << 15, 1 << 16  # where a coder's state ends
+MOST_CHANGES = 65536  # of a batch
 
 
 def coder_count(changes):
@@ -31,17 +34,22 @@ def places_of_classes(elements, group, width, floating):
     return places
 
 
+def _classes(counts):
+    """The class of each change of a block."""
+    return [number for number, count in enumerate(counts) for _ in range(count)]
+
+
 class ClassedBlock:
-    """One coded block whose mode is classed; of the same use as a Block."""
+    """One block that is classed; of the same use as a Block."""
 
     parts = ()
 
-    def __init__(self, coded, group, place, what):
-        """place: that of the block in its group."""
-        self._coded, self._group, self._what = bytes(coded), group, what
-        self._counts, self._width = group.counts[place], group.shape.width
+    def __init__(self, batch, group, place, what):
+        """place: that of the block in its group; batch: the one that its changes are coded in."""
+        self._batch, self._group, self._place, self._what = batch, group, place, what
+        self._width = group.shape.width
         self._begin = (group.shape.first_block + place) * BLOCK_ELEMENTS
-        self.changed = sum(self._counts)
+        self.changed = sum(group.counts[place])
 
     def applied(self, base, floating):
         """The elements of the result in bytes and how many of them changed; base is the bytes of the base's."""
@@ -49,9 +57,9 @@ class ClassedBlock:
         old.frombytes(base)
         new, bits = array(TYPECODE[self._width], old), 8 * self._width
         places = places_of_classes(old, self._group, self._width, floating)
-        classes = [number for number, count in enumerate(self._counts) for _ in range(count)]
+        classes = _classes(self._group.counts[self._place])
         before, rank = None, -1
-        for number, (gap, distance, sign) in zip(classes, self._changes(classes)):
+        for number, (gap, distance, sign) in zip(classes, self._batch.changes[self._place]):
             # Each class begins anew.
             rank = (rank if number == before else -1) + 1 + gap
             before = number
@@ -63,8 +71,24 @@ class ClassedBlock:
             new[place] = order(ordered, bits) if floating else ordered
         return new.tobytes(), self.changed
 
-    def _changes(self, classes):
-        """Gap, distance and sign as it is coded of each change."""
+
+class Batch:
+    """The changes of classed blocks that are coded together; they are decoded once, when the first is asked for."""
+
+    def __init__(self, coded, group, places, what):
+        """places: those of the classed blocks in their group, in order."""
+        self._coded, self._group, self._places, self._what = bytes(coded), group, places, what
+        count = sum(sum(group.counts[place]) for place in places)
+        require(count <= MOST_CHANGES, f"{what}: {count} changes in a batch")
+
+    @cached_property
+    def changes(self):
+        """Gap, distance and sign as it is coded of each change, in a list for each place."""
+        classes = [_classes(self._group.counts[place]) for place in self._places]
+        decoded = iter(self._decoded(sum(classes, [])))
+        return {place: list(islice(decoded, len(own))) for place, own in zip(self._places, classes)}
+
+    def _decoded(self, classes):
         coders = coder_count(len(classes))
         states, at = self._states(coders)
         gap_buckets, step_symbols = [], []

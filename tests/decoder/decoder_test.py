@@ -8,6 +8,7 @@ import random
 import sys
 import tempfile
 import unittest
+from math import prod
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -19,7 +20,7 @@ from broken_groups import broken_groups, right
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from group import Shape
-from groupings import DTYPES, groupings
+from groupings import DTYPES, batched, few_changes, groupings
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
 from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
@@ -151,9 +152,21 @@ class RoundTrips(unittest.TestCase):
         for at in range(2, len(new), 998):
             new[at] ^= 3
         new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
-        for grouping in groupings(self.rng):
-            self.check(one("BF16", old), one("BF16", bytes(new)), grouping=grouping,
-                       mode_of=lambda name, block: (CLASSED, SPARSE, SPARSE, CLASSED)[block])
+        for number, grouping in enumerate(groupings(self.rng) + batched(self.rng)[:1]):
+            with self.subTest(grouping=number):
+                self.check(one("BF16", old), one("BF16", bytes(new)), grouping=grouping,
+                           mode_of=lambda name, block: (CLASSED, SPARSE, SPARSE, CLASSED)[block])
+
+    def test_batches(self):
+        # Changes for one, two, four and eight coders.
+        for dtype, shape, counts in (("BF16", [2, 75, 900], (300, 500, 20)), ("F32", [140, 500], (200, 210)),
+                                     ("I8", [2 * BLOCK_ELEMENTS + 90], (90, 0, 60))):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            sides = [write_safetensors([("w", dtype, shape, side)])
+                     for side in (old, few_changes(self.rng, old, dtype, counts))]
+            for number, grouping in enumerate(batched(self.rng)):
+                with self.subTest(dtype=dtype, grouping=number):
+                    self.check(*sides, mode=CLASSED, grouping=grouping)
 
     def test_sources_in_other_files_and_afresh(self):
         rows = [random_tensor(self.rng, "F32", [40]) for _ in range(3)]
@@ -276,15 +289,20 @@ class Refusals(unittest.TestCase):
         for number, grouping in enumerate(groupings(self.rng)):
             old = random_tensor(self.rng, "BF16", [9, 8])
             new = perturbed(self.rng, old, "BF16", 0.2)
-            parameters, (block,) = make_group([(old, new, None)], 0, 8, 2, True, grouping)
+            # What is in batches is taken for three small blocks.
+            size = 48 if grouping.batch > 1 else len(old)
+            sides = [(old[at:at + size], new[at:at + size]) for at in range(0, len(old), size)]
+            parameters, (block,) = make_group([(*side, None) for side in sides], 0, 8, 2, True, grouping)
+            shape = Shape(2, 8, 0, [size // 2] * len(sides))
             for bit in range(8 * len(parameters + block)):
                 flipped = bytearray(parameters + block)
                 flipped[bit // 8] ^= 1 << bit % 8
                 parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
                 with self.subTest(grouping=number, bit=bit):
                     try:
-                        [read] = read_group(parts, [coded], Shape(2, 8, 0, [72]), "group")
-                        self.assertEqual(len(read.applied(old, True)[0]), len(old))
+                        for read, (part, _) in zip(read_group(parts, [coded], shape, "group", False, grouping.batch),
+                                                   sides):
+                            self.assertEqual(len(read.applied(part, True)[0]) if read else size, size)
                     except Refused:
                         pass
 

@@ -16,7 +16,8 @@ from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
 NAMES_LIMIT = 100_000_000
-PLAIN, GROUPED, BUNDLE, WITH_AFRESH = 1, 2, 3, 4  # encodings
+PLAIN, GROUPED, BUNDLE, WITH_AFRESH, WITH_BATCHES = 1, 2, 3, 4, 5  # encodings
+MOST_IN_BATCH = 64
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -190,7 +191,7 @@ class Delta:
     def _encoding(self, name, at):
         require(at < len(self.index), f"{self.what}: {name}: the index is cut")
         encoding = self.index[at]
-        require(encoding in (PLAIN, GROUPED, BUNDLE, WITH_AFRESH), f"{self.what}: {name}: unknown encoding {encoding}")
+        require(PLAIN <= encoding <= WITH_BATCHES, f"{self.what}: {name}: unknown encoding {encoding}")
         return encoding, at + 1
 
     def _bundled(self, name, at):
@@ -232,19 +233,22 @@ class Delta:
             return entry[begin - length:begin]
 
         while len(blocks) < number:
-            first, size, parameter_length = len(blocks), number, 0
+            first, size, parameter_length, batch = len(blocks), number, 0, 1
             if encoding != PLAIN:
                 size, at = read_varint(self.index, at, what)
                 require(1 <= size <= number - first, f"{what}: a group of {size} blocks")
                 parameter_length, at = read_varint(self.index, at, what)
+            if encoding == WITH_BATCHES and parameter_length:
+                batch, at = read_varint(self.index, at, what)
+                require(1 <= batch <= MOST_IN_BATCH, f"{what}: batches of {batch} blocks")
             lengths = []
-            for _ in range(size):
+            for _ in range(0, size, batch):
                 length, at = read_varint(self.index, at, what)
                 lengths.append(length)
             parameters = taken(parameter_length)
             coded = [taken(length) for length in lengths]
             shape = Shape(width, row_length(tensor.shape), first, counts[first:first + size])
-            blocks += read_group(parameters, coded, shape, what, encoding == WITH_AFRESH)
+            blocks += read_group(parameters, coded, shape, what, encoding in (WITH_AFRESH, WITH_BATCHES), batch)
         return blocks, begin, at
 
     def _made(self, beginning, plans):

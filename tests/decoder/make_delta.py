@@ -110,7 +110,8 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
 
     sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
     mode_of: a mode for each tensor and block, called with the name and the number of the block.
-    grouping: a Grouping; blocks lie in such groups, which have parameters where the mode of a block is classed.
+    grouping: a Grouping; blocks lie in such groups, which have parameters where the mode of a block is classed, and
+    are in batches where no block has another mode.
     with_header: store the header even where it is the base's. extra: more metadata.
     opaque: the dtype that base and result, which are no safetensors files, are taken for.
     """
@@ -185,15 +186,22 @@ def _has_afresh(blocks):
 
 def _grouped(blocks, row, width, floating, grouping):
     """The part of the index and the entry of a tensor whose blocks lie in groups."""
-    encoding = b"\4" if _has_afresh(coded for _, _, coded in blocks) else b"\2"
-    index, entry = encoding + varint(len(blocks)), b""
+    groups, entry = [], b""
     for first in range(0, len(blocks), grouping.blocks):
         group = blocks[first:first + grouping.blocks]
-        parameters, made = b"", [coded for _, _, coded in group]
+        parameters, made, batch = b"", [coded for _, _, coded in group], 1
         if None in made:
-            parameters, made = make_group(group, first * BLOCK_ELEMENTS, row, width, floating, grouping)
-        index += varint(len(group)) + varint(len(parameters)) + b"".join(varint(len(coded)) for coded in made)
+            batch = 1 if any(made) else grouping.batch
+            parameters, made = make_group(group, first * BLOCK_ELEMENTS, row, width, floating,
+                                          grouping._replace(batch=batch))
+        groups.append((len(group), len(parameters), batch, b"".join(varint(len(coded)) for coded in made)))
         entry += parameters + b"".join(made)
+    in_batches = any(batch > 1 for _, _, batch, _ in groups)
+    encoding = b"\5" if in_batches else b"\4" if _has_afresh(coded for _, _, coded in blocks) else b"\2"
+    index = encoding + varint(len(blocks))
+    for size, parameter_length, batch, lengths in groups:
+        index += varint(size) + varint(parameter_length)
+        index += (varint(batch) if in_batches and parameter_length else b"") + lengths
     return index, entry
 
 

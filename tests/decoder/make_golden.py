@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from array import array
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -151,6 +152,22 @@ def classed_blocks(rng):
     return (*(write_safetensors([("w", "U8", [len(old)], bytes(side))]) for side in (old, new)), [])
 
 
+def batches(rng):
+    """Blocks of few changes, one of them unchanged, coded together; a matrix with a mask among them."""
+    old = bytes(rng.choice((0, 0, 0, 3)) for _ in range(3 * 65536 + 500))
+    new = bytearray(old)
+    for place in rng.sample(range(len(old)), 400):
+        if place // 65536 != 1:
+            new[place] += 1 + rng.randrange(2)
+    rows, columns = 700, 100
+    before, after = array("H", [0x3c00]) * (rows * columns), array("H", [0x3c00]) * (rows * columns)
+    for place in rng.sample(range(rows * columns), 3000):
+        after[place] += 1 if place // columns % 2 else -1
+    sides = (old, before.tobytes()), (bytes(new), after.tobytes())
+    return (*(write_safetensors([("u8", "U8", [len(old)], plain), ("bf16", "BF16", [rows, columns], matrix)])
+              for plain, matrix in sides), [])
+
+
 def compressed(rng):
     """Weights without a base, and such as have nothing to do with theirs."""
     tensors = [(dtype, [9000], bytes_of([_weight(rng, dtype) for _ in range(9000)], width_of(dtype)))
@@ -162,7 +179,7 @@ def compressed(rng):
 
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
          opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
-         compressed)
+         batches, compressed)
 
 
 def _diff(binary, folder, base, result, options):

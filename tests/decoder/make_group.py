@@ -13,9 +13,9 @@ from group import NO_SIGNS, CountCode
 CLASSED = 4
 # How groups are made. bounds: of the contexts. given: whether weights are given. columns, rows: None, or the bits
 # of a mask over the whole tensor as a number; sign: the probability that is told where there is a mask. blocks: of how
-# many blocks a group is. odd: adds buckets, classes and weights that nothing uses.
-Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd",
-                      defaults=((), True, None, None, 128, 2, False))
+# many blocks a group is; batch: of how many a batch is. odd: adds buckets, classes and weights that nothing uses.
+Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch",
+                      defaults=((), True, None, None, 128, 2, False, 1))
 
 # What a class says of itself: the codes of its gap weights or of their probability, and of its distance weights.
 _Told = namedtuple("_Told", "gaps probability gap_buckets distances distance_probability")
@@ -148,7 +148,7 @@ def put_count(bits, code, count):
 
 
 def classed_block(changes, tables, flaws=NO_FLAWS):
-    """One coded block from its changes and for each class the symbols of gaps and steps."""
+    """One coded block, or batch, from its changes and for each class the symbols of gaps and steps."""
     coders, raw = coder_count(len(changes)), BitWriter()
     for change in changes:
         for value in (change.gap, change.distance - 1):
@@ -181,8 +181,8 @@ def classed_block(changes, tables, flaws=NO_FLAWS):
 
 
 def make_group(blocks, first_element, row, width, floating, grouping):
-    """The parameters and the coded blocks of one group; blocks: for each the bytes of base and of result, and None or
-    the block as it is coded already."""
+    """The parameters and the coded batches of one group; blocks: for each the bytes of base and of result, and None or
+    the block as it is coded already, which in batches of more than one is empty."""
     masks, bits = Masks(grouping, first_element, row), BitWriter()
     changes_of = []
     for number, (*sides, coded) in enumerate(blocks):
@@ -204,11 +204,13 @@ def make_group(blocks, first_element, row, width, floating, grouping):
         rows = (first_element + elements - 1) // row - first_element // row + 1
         bits.put(masks.rows & (1 << rows + -rows % 8) - 1, rows + -rows % 8)
     codes, made = [CountCode() for _ in told], []
-    for (_, _, coded), changes in zip(blocks, changes_of):
+    for changes in changes_of:
         bits.put(int(bool(changes)), 1)
         if changes:
             for number, code in enumerate(codes):
                 if told[number]:
                     put_count(bits, code, sum(one.of == number for one in changes))
-        made.append(classed_block(changes, tables) if changes else coded or b"")
+    for first in range(0, len(blocks), grouping.batch):
+        together = sum(changes_of[first:first + grouping.batch], [])
+        made.append(classed_block(together, tables) if together else blocks[first][2] or b"")
     return bits.bytes(), made

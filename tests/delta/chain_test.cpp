@@ -21,6 +21,8 @@ struct Chain {
     for (const DtypeBits dtype : {DtypeBits{"BF16", 16}, {"F32", 32}, {"U8", 8}, {"F6_E2M3", 6}}) {
       tensors.push_back(random_tensor("t." + std::string(dtype.name), dtype, 65'536 * 2 + 100, random));
     }
+    // Of more blocks than a batch.
+    tensors.push_back(random_tensor("t.long", {"BF16", 16}, 65'536 * 9 + 50, random));
     files.push_back({"m.safetensors", safetensors_file(tensors)});
     for (std::size_t step = 1; step <= steps; ++step) {
       tensors = with_changes(std::move(tensors), 0.02, random);

@@ -84,7 +84,7 @@ TEST_CASE("weights that start afresh take a third less, and a tensor of them say
     const Bytes next = normal_weights(random, 2 * k_block_elements + 9000, k_bf16, deviation);
     REQUIRE(coders.wrong_with(Bytes(next.size()), next, k_bf16) == "");
     CHECK(coders.coded.parameters.empty());
-    for (const CodedGroup::Block& block : coders.coded.blocks) CHECK(block.summary.mode == BlockMode::afresh);
+    for (const BlockSummary& block : coders.coded.blocks) CHECK(block.mode == BlockMode::afresh);
     CHECK(1.51 * static_cast<double>(coders.size_bytes()) < static_cast<double>(next.size()));
   }
 }
@@ -146,10 +146,10 @@ TEST_CASE("what has changed all over is coded afresh where its steps say less th
   const Bytes base = normal_weights(random, count, k_bf16, 0.02F);
   const Bytes other = normal_weights(random, count, k_bf16, 0.02F);
   REQUIRE(coders.wrong_with(base, other, k_bf16) == "");
-  for (const CodedGroup::Block& block : coders.coded.blocks) CHECK(block.summary.mode == BlockMode::afresh);
+  for (const BlockSummary& block : coders.coded.blocks) CHECK(block.mode == BlockMode::afresh);
   CHECK(1.5 * static_cast<double>(coders.size_bytes()) < static_cast<double>(base.size()));
   REQUIRE(coders.wrong_with(base, changed(base, k_bf16, 0.9, random), k_bf16) == "");
-  for (const CodedGroup::Block& block : coders.coded.blocks) CHECK(block.summary.mode == BlockMode::classed);
+  for (const BlockSummary& block : coders.coded.blocks) CHECK(block.mode == BlockMode::classed);
 }
 
 TEST_CASE("blocks from zeros on and blocks from a base share a group, whichever of them are classed") {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
-#include <memory>
 #include <set>
 
 namespace wdelta {
@@ -19,7 +18,7 @@ using Bytes = std::vector<std::uint8_t>;
 struct Chain {
   struct Delta {
     CodedGroup coded;
-    std::unique_ptr<GroupTables> tables;
+    GroupShape shape;
   };
   ElementType type;
   MatrixPlace place;
@@ -31,9 +30,7 @@ struct Chain {
     GroupEncoder encoder(best_engine(), choice);
     Delta& delta = deltas.emplace_back();
     encode_group(encoder, last, next, type, place, delta.coded);
-    if (!delta.coded.parameters.empty()) {
-      delta.tables = std::make_unique<GroupTables>(delta.coded.parameters, shape_of(next.size(), type, place));
-    }
+    delta.shape = shape_of(next.size(), type, place);
     last = next;
   }
 
@@ -41,7 +38,8 @@ struct Chain {
   Bytes rebuilt(const Engine& engine, std::size_t blocks_at_a_time) const {
     BlockChain chain(engine);
     Bytes result;
-    std::vector<std::size_t> coded_begin(deltas.size(), 0);
+    std::vector<DecodedGroup> decoded;
+    for (const Delta& delta : deltas) decoded.emplace_back(engine, delta.coded, delta.shape);
     const std::size_t block_bytes = k_block_elements * type.width_bytes;
     const std::size_t blocks = (base.size() + block_bytes - 1) / block_bytes;
     const auto elements_of = [&](std::size_t block) {
@@ -51,15 +49,7 @@ struct Chain {
       const std::size_t end = std::min(first + blocks_at_a_time, blocks);
       chain.begin(type);
       for (std::size_t i = 0; i < deltas.size(); ++i) {
-        for (std::size_t block = first; block < end; ++block) {
-          const CodedGroup& coded = deltas[i].coded;
-          const std::size_t coded_bytes = coded.blocks[block].size_bytes;
-          const auto element_count = static_cast<std::uint32_t>(elements_of(block).size() / type.width_bytes);
-          chain.add({block - first, i},
-                    {std::span(coded.bytes).subspan(coded_begin[i], coded_bytes), deltas[i].tables.get(), block},
-                    element_count);
-          coded_begin[i] += coded_bytes;
-        }
+        for (std::size_t block = first; block < end; ++block) decoded[i].add_to(chain, {block - first, i}, block);
       }
       for (std::size_t block = first; block < end; ++block) {
         Guarded memory(elements_of(block).size());
@@ -162,7 +152,8 @@ TEST_CASE("deltas with more bounds than an engine can keep apart are taken a few
       if (random() % odds == 0) put(next.data(), at, 2, element ^ 1);
     }
     chain.add(next, BlockChoice::classed);
-    const ClassBounds& of_delta = chain.deltas.back().tables->parameters().bounds;
+    const Chain::Delta& delta = chain.deltas.back();
+    const ClassBounds of_delta = GroupTables(delta.coded.parameters, delta.shape).parameters().bounds;
     bounds.insert(of_delta.begin(), of_delta.end());
   }
   REQUIRE(bounds.size() >= k_most_classes);
@@ -198,8 +189,9 @@ TEST_CASE("a delta that does not fit is the one that is named") {
     CAPTURE(engine.name);
     BlockChain blocks(engine);
     blocks.begin(k_bf16);
-    for (std::size_t i = 0; i < chain.deltas.size(); ++i)
-      blocks.add({0, i}, {chain.deltas[i].coded.bytes, chain.deltas[i].tables.get(), 0}, 20000);
+    std::vector<DecodedGroup> decoded;
+    for (const Chain::Delta& delta : chain.deltas) decoded.emplace_back(engine, delta.coded, delta.shape);
+    for (std::size_t i = 0; i < decoded.size(); ++i) decoded[i].add_to(blocks, {0, i}, 0);
     Bytes elements = base;
     CHECK_THROWS_WITH_AS(blocks.apply(0, elements), "a change lies outside its class", Error);
     CHECK(blocks.at() == 2);
@@ -221,7 +213,8 @@ TEST_CASE("a chain of matrices whose signs are masked") {
         put(next.data(), at, 2, element_by_the_page(get(next.data(), at, 2), is_down ? 1 : 2, k_bf16));
     }
     chain.add(next, BlockChoice::classed);
-    any_mask |= !chain.deltas.back().tables->parameters().mask.is_empty();
+    const Chain::Delta& delta = chain.deltas.back();
+    any_mask |= !GroupTables(delta.coded.parameters, delta.shape).parameters().mask.is_empty();
   }
   CHECK(any_mask);
   check(chain);

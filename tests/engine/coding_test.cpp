@@ -5,6 +5,7 @@
 #include "engine/bucket.hpp"
 #include "engine/class_map.hpp"
 #include "engine/engine.hpp"
+#include "engine/group_tables.hpp"
 #include "engine/symbol_table.hpp"
 #include "guarded.hpp"
 #include "kernel_rooms.hpp"
@@ -189,12 +190,17 @@ struct Symbols {
   Bytes change_classes;
   Bytes gaps;
   Bytes steps;
-  std::array<std::uint32_t, k_most_classes> class_changes{};
+  std::vector<ClassCounts> class_changes;  // of each block
+
+  SymbolPairs pairs(const std::uint8_t* gaps_at, const std::uint8_t* steps_at) const {
+    return {gaps_at, steps_at, class_changes.front().data(), static_cast<std::uint32_t>(class_changes.size())};
+  }
 };
 
-/// `rare`: one in how many symbols is not the most likely one.
+/// Of one block, two or several, some of them empty. `rare`: one in how many symbols is not the most likely one.
 Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint32_t class_count, std::uint64_t rare) {
   Symbols made;
+  made.class_changes.resize(random() % 2 == 0 ? 1 : 1 + random() % 9);
   made.entries.resize(std::size_t{k_class_entries} * class_count);
   made.tables.resize(2UL * class_count);
   std::vector<std::array<Frequencies, 2>> tables(class_count);
@@ -209,8 +215,14 @@ Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint
       fill_decode_table(tables[k][kind], made.tables[2 * k + kind]);
     }
   }
+  std::vector<std::uint32_t> ends{changes};
+  while (ends.size() < made.class_changes.size()) ends.push_back(static_cast<std::uint32_t>(random() % (changes + 1)));
+  std::ranges::sort(ends);
+  std::size_t block = 0;
+  std::uint32_t begin = 0;
   for (std::uint32_t i = 0; i < changes; ++i) {
-    const auto k = static_cast<std::uint8_t>(std::uint64_t{i} * class_count / changes);
+    while (i == ends[block]) begin = ends[block++];
+    const auto k = static_cast<std::uint8_t>(std::uint64_t{i - begin} * class_count / (ends[block] - begin));
     const auto drawn = [&](const Frequencies& frequencies) {
       if (random() % rare != 0) return std::ranges::max_element(frequencies) - frequencies.begin();
       for (;;) {
@@ -221,7 +233,7 @@ Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint
     made.change_classes.push_back(k);
     made.gaps.push_back(static_cast<std::uint8_t>(drawn(tables[k][0])));
     made.steps.push_back(static_cast<std::uint8_t>(drawn(tables[k][1])));
-    ++made.class_changes[k];
+    ++made.class_changes[block][k];
   }
   return made;
 }
@@ -253,11 +265,10 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
           CAPTURE(engine.name);
           const auto room = rooms[2].last(4UL * changes + 16);
           auto* const words_end = reinterpret_cast<std::uint16_t*>(room.data() + room.size());
-          SymbolStream stream = {
-              {rooms[0].copy(symbols.gaps).data(), rooms[1].copy(symbols.steps).data(), symbols.class_changes.data()},
-              lanes,
-              {},
-              words_end};
+          SymbolStream stream = {symbols.pairs(rooms[0].copy(symbols.gaps).data(), rooms[1].copy(symbols.steps).data()),
+                                 lanes,
+                                 {},
+                                 words_end};
           std::ranges::copy(ends, stream.states);
           engine.kernels->coding.encode_symbols(symbols.entries.data(), &stream, 1);
           if (stream.words < typed<std::uint16_t>(room) + 8 || stream.words > words_end)
@@ -319,9 +330,11 @@ TEST_CASE("symbols side by side are coded as each alone, by every engine") {
     const Symbols symbols = random_symbols(random, changes, class_count, 1 + random() % 10);
     // All of them, and the first ones once more.
     const auto fewer = static_cast<std::uint32_t>(1 + random() % changes);
-    auto fewer_of_class = symbols.class_changes;
+    Symbols fewer_symbols = symbols;
     std::uint32_t left = fewer;
-    for (std::uint32_t& of_class : fewer_of_class) left -= of_class = std::min(of_class, left);
+    for (ClassCounts& of_block : fewer_symbols.class_changes) {
+      for (std::uint32_t& of_class : of_block) left -= of_class = std::min(of_class, left);
+    }
     std::array<std::uint32_t, k_most_streams> lanes{};
     for (std::uint32_t& count : lanes) count = random() % 4 == 0 ? 1U << random() % 4 : 8;
     std::array<std::array<std::uint32_t, 8>, k_most_streams> starts{};
@@ -341,8 +354,8 @@ TEST_CASE("symbols side by side are coded as each alone, by every engine") {
       };
       const auto begun = [&](std::size_t i) {
         const bool is_longer = (i == 0) == is_longer_first;
-        const auto& of_class = is_longer ? symbols.class_changes : fewer_of_class;
-        SymbolStream stream = {{gaps.data(), steps.data(), of_class.data()}, lanes[i], {}, words_end(i)};
+        const Symbols& of_stream = is_longer ? symbols : fewer_symbols;
+        SymbolStream stream = {of_stream.pairs(gaps.data(), steps.data()), lanes[i], {}, words_end(i)};
         std::ranges::copy(starts[i], stream.states);
         return stream;
       };
@@ -422,8 +435,10 @@ TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every 
     Bytes steps;
     std::vector<std::uint16_t> ranks;
     Bytes moves;
-    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 64);
-    std::uint64_t at = 0;
+    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 164);
+    // Where those of a block before end.
+    const std::uint64_t begin = random() % 2 == 0 ? 0 : random() % 800;
+    std::uint64_t at = begin;
     std::uint64_t last = 0;
     const auto take = [&](std::uint32_t bits) {
       std::uint64_t value = 0;
@@ -451,7 +466,7 @@ TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every 
       CAPTURE(round);
       const auto found_ranks = rooms[3].last(2 * (ranks.size() + 16));
       const auto found_moves = rooms[4].last(moves.size() + 16UL * type.width_bytes);
-      std::uint64_t raw_bits = 0;
+      std::uint64_t raw_bits = begin;
       const std::uint32_t room = engine.classed(type).join_raw_bits(
           rooms[0].copy(gaps).data(), rooms[1].copy(steps).data(), class_count, class_changes.data(),
           rooms[2].copy(raw).data(), typed<std::uint16_t>(found_ranks), found_moves.data(), &raw_bits);

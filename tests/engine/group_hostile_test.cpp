@@ -11,18 +11,18 @@ namespace {
 using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
-/// Decodes broken groups of one block with every engine, from bytes and into elements that lie between forbidden pages.
+/// Decodes broken groups of one batch with every engine, from bytes and into elements that lie between forbidden pages.
 class Victim {
  public:
   Victim(Bytes base, ElementType type, const MatrixPlace& place)
       : base_(std::move(base)),
         type_(type),
-        place_(place),
+        shape_(shape_of(base_.size(), type, place)),
         elements_(base_.size()),
         coded_(12 * k_block_elements),
         parameters_(4 * k_block_elements) {
     for (const Engine& engine : engines()) {
-      if (engine.usable()) decoders_.emplace_back(engine);
+      if (engine.usable()) chains_.emplace_back(&engine, engine);
     }
   }
 
@@ -32,12 +32,13 @@ class Victim {
   Outcome suffer(std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
     std::optional<Outcome> agreed;
     Bytes result;
-    for (BlockDecoder& decoder : decoders_) {
+    for (auto& [engine, chain] : chains_) {
       const auto elements = elements_.copy(base_);
       Outcome outcome = Outcome::taken;
       try {
-        const GroupTables tables(parameters_.copy(parameters), shape_of(base_.size(), type_, place_));
-        decoder.apply(coded_.copy(coded), type_, elements, &tables, 0);
+        const DecodedGroup group(*engine, parameters_.copy(parameters), shape_, shape_.block_count,
+                                 {coded_.copy(coded)});
+        apply_group(chain, group, type_, elements);
       } catch (const Error& error) {
         if (error.fault() != Fault::corrupt || !error.object().empty()) FAIL(error.what());
         outcome = Outcome::refused;
@@ -53,14 +54,15 @@ class Victim {
  private:
   Bytes base_;
   ElementType type_;
-  MatrixPlace place_;
+  GroupShape shape_;
   Guarded elements_;
   Guarded coded_;
   Guarded parameters_;
-  std::vector<BlockDecoder> decoders_;
+  std::vector<std::pair<const Engine*, BlockChain>> chains_;
 };
 
-/// Calls visit(victim, group, random) for a classed block of so many elements of every type, as rows and as a matrix.
+/// Calls visit(victim, group, random) for a classed block, or batch, of so many elements of every type, as rows and as
+/// a matrix.
 template <class Visit>
 void each_group(std::size_t count, double density, Visit visit) {
   CAPTURE(seed());
@@ -81,6 +83,7 @@ void each_group(std::size_t count, double density, Visit visit) {
       CodedGroup group;
       encode_group(encoder, base, next, type, place, group);
       if (group.parameters.empty()) continue;
+      REQUIRE(group.batch_bytes.size() == 1);
       Victim victim(base, type, place);
       CAPTURE(int{type.width_bytes});
       CAPTURE(int(type.kind));
@@ -132,9 +135,12 @@ TEST_CASE("a small group with any bit flipped is refused or harms nothing, the s
   }
 }
 
-TEST_CASE("a full block with bytes changed here and there is refused or harms nothing") {
-  for (const double density : {0.02, 0.5, 1.0}) {
-    each_group(k_block_elements, density, [](Victim& victim, CodedGroup& group, auto& random) {
+TEST_CASE("a full block or a batch with bytes changed here and there is refused or harms nothing") {
+  for (const auto& [count, density] : {std::pair<std::size_t, double>{k_block_elements, 0.02},
+                                       {k_block_elements, 0.5},
+                                       {k_block_elements, 1.0},
+                                       {3 * k_block_elements + 500, 0.01}}) {
+    each_group(count, density, [](Victim& victim, CodedGroup& group, auto& random) {
       for (int round = 0; round < 24; ++round) {
         std::vector<std::uint8_t>& part = round % 2 == 0 ? group.parameters : group.bytes;
         // Mostly near the front, where the states are, or at the end, where the raw bits are.
@@ -183,6 +189,22 @@ TEST_CASE("a block that the group takes for another one is refused") {
   BlockDecoder decoder(best_engine());
   Bytes elements = base;
   CHECK_THROWS_AS(decoder.apply(group.bytes, type, elements), Error);
+}
+
+TEST_CASE("a batch with more changes than any may have is refused") {
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base(k_block_elements, 7);
+  const Bytes next(k_block_elements, 8);
+  CodedGroup group;
+  GroupEncoder encoder(best_engine(), BlockChoice::classed);
+  encode_group(encoder, base, next, type, {}, group);
+  // The same block once more, in the same batch.
+  GroupParameters parameters = GroupTables(group.parameters, shape_of(base.size(), type, {})).parameters();
+  parameters.blocks.push_back(parameters.blocks.front());
+  Bytes twice;
+  parameters.write(twice);
+  Victim victim(Bytes(2 * k_block_elements, 7), type, {});
+  must_refuse(victim, twice, group.bytes);
 }
 
 }  // namespace wdelta

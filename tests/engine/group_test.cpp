@@ -116,6 +116,61 @@ TEST_CASE("blocks of one group may have as different numbers of changes as there
   }
 }
 
+TEST_CASE("blocks of few changes share batches, up to 64 of them and up to 65,536 changes") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  const ElementType type{1, ElementKind::integer};
+  constexpr std::size_t k_blocks = 70;
+  const Bytes base = weights(random, k_blocks * k_block_elements - 1000, type);
+  const auto nudged = [&](Bytes& bytes, std::size_t apart) {
+    for (std::size_t i = random() % apart; i < bytes.size(); i += 1 + random() % (2 * apart)) ++bytes[i];
+  };
+  Bytes next = base;
+  nudged(next, 20000);
+  check(coders, base, next, type);
+  CHECK(coders.coded.blocks_in_batch == 64);
+  CHECK(coders.coded.batch_bytes.size() == 2);
+
+  // As dense as the most that still has batches, but for a stretch that changes nearly all over.
+  next = base;
+  nudged(next, 40);
+  check(coders, base, next, type);
+  const std::uint32_t even = coders.coded.blocks_in_batch;
+  CHECK(even > 2);
+  for (std::size_t i = 0; i < 2 * k_block_elements; ++i) {
+    if (random() % 5 < 2) ++next[33 * k_block_elements + i];
+  }
+  check(coders, base, next, type);
+  CHECK(coders.coded.blocks_in_batch > 1);
+
+  // More of it, until a batch would have too many.
+  const Bytes zeros(k_blocks * k_block_elements);
+  next = zeros;
+  for (std::size_t block = 0; block < k_blocks; ++block) next[block * k_block_elements + 7 * block] = 1;
+  std::fill_n(next.begin() + 33 * k_block_elements, 2 * k_block_elements, std::uint8_t{3});
+  GroupCoders classed(BlockChoice::classed);
+  check(classed, zeros, next, type);
+  CHECK(classed.coded.blocks_in_batch == 1);
+}
+
+TEST_CASE("signs of matrices are masked in batches too") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  const MatrixPlace place{640, 3 * k_block_elements};
+  const Bytes base = weights(random, 5 * k_block_elements + 640, k_bf16);
+  Bytes next = base;
+  for (std::size_t i = 0; i < base.size() / 2; ++i) {
+    if (random() % 80 != 0) continue;
+    put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1 + i % 640 % 2, k_bf16));
+  }
+  check(coders, base, next, k_bf16, place);
+  CHECK(coders.coded.blocks_in_batch > 1);
+  const GroupTables tables(coders.coded.parameters, shape_of(base.size(), k_bf16, place));
+  CHECK(!tables.parameters().mask.is_empty());
+}
+
 TEST_CASE("bits that flip at random in bytes take no more than positions and steps do alone") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
@@ -252,9 +307,7 @@ TEST_CASE("a choice of one mode is kept to") {
         for (const double density : {0.01, 1.0}) {
           const Bytes base = weights(random, count, type);
           check(coders, base, changed(base, type, density, random), type);
-          for (const CodedGroup::Block& block : coders.coded.blocks) {
-            CHECK((block.summary.mode == mode || block.summary.changes == 0));
-          }
+          for (const BlockSummary& block : coders.coded.blocks) CHECK((block.mode == mode || block.changes == 0));
         }
       }
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "elements.hpp"
+#include "engine/block_chain.hpp"
 #include "engine/change_symbols.hpp"
 #include "engine/group.hpp"
 
@@ -86,16 +87,63 @@ inline void encode_compared_group(GroupEncoder& encoder, const std::vector<std::
   encoder.finish(group);
 }
 
-/// Throws what the decoder throws.
-inline void decode_group(BlockDecoder& decoder, const CodedGroup& group, ElementType type, const MatrixPlace& place,
-                         std::vector<std::uint8_t>& elements) {
-  std::optional<GroupTables> tables;
-  if (!group.parameters.empty()) tables.emplace(group.parameters, shape_of(elements.size(), type, place));
-  std::size_t coded = 0;
+/// The blocks of a group, decoded as far as that needs no base.
+class DecodedGroup {
+ public:
+  using Coded = std::span<const std::uint8_t>;
+
+  /// `batches`: of so many blocks each, which stay where they are. Throws what decoders throw.
+  DecodedGroup(const Engine& engine, Coded parameters, const GroupShape& shape, std::uint64_t blocks_in_batch,
+               std::vector<Coded> batches)
+      : blocks_in_batch_(blocks_in_batch), coded_(std::move(batches)), decoded_(coded_.size()) {
+    if (parameters.empty()) return;
+    tables_.emplace(parameters, shape);
+    ClassedDecoder decoder;
+    for (std::size_t i = 0; i < coded_.size(); ++i) {
+      const BlockRange blocks{i * blocks_in_batch, std::min((i + 1) * blocks_in_batch, shape.block_count)};
+      const auto counts = std::span(tables_->parameters().blocks).subspan(blocks.first, blocks.end - blocks.first);
+      if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, *tables_, blocks, coded_[i], decoded_[i]);
+    }
+  }
+  DecodedGroup(const Engine& engine, const CodedGroup& group, const GroupShape& shape)
+      : DecodedGroup(engine, group.parameters, shape, group.blocks_in_batch, batches_of(group)) {}
+
+  void add_to(BlockChain& chain, const BlockChain::Place& place, std::uint64_t block) const {
+    const std::size_t batch = block / blocks_in_batch_;
+    if (tables_ && is_classed(tables_->parameters().blocks[block])) {
+      chain.add(place, *tables_, block, decoded_[batch].changes_of(block));
+    } else if (blocks_in_batch_ == 1) {
+      chain.add(place, coded_[batch]);
+    }
+  }
+  const GroupTables* tables() const { return tables_ ? &*tables_ : nullptr; }
+
+ private:
+  static std::vector<Coded> batches_of(const CodedGroup& group) {
+    std::vector<Coded> batches;
+    std::size_t at = 0;
+    for (const std::size_t size : group.batch_bytes) {
+      batches.push_back(std::span(group.bytes).subspan(at, size));
+      at += size;
+    }
+    return batches;
+  }
+
+  std::uint64_t blocks_in_batch_;
+  std::vector<Coded> coded_;
+  std::optional<GroupTables> tables_;
+  std::vector<DecodedBatch> decoded_;
+};
+
+/// Throws what decoders throw.
+inline void apply_group(BlockChain& chain, const DecodedGroup& group, ElementType type,
+                        std::span<std::uint8_t> elements) {
+  chain.begin(type);
+  each_block_of(elements.size(), type, [&](std::size_t block, std::size_t, std::size_t) {
+    group.add_to(chain, {block, 0}, block);
+  });
   each_block_of(elements.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
-    decoder.apply(std::span(group.bytes).subspan(coded, group.blocks[block].size_bytes), type,
-                  std::span(elements).subspan(begin, size), tables ? &*tables : nullptr, block);
-    coded += group.blocks[block].size_bytes;
+    chain.apply(block, elements.subspan(begin, size));
   });
 }
 
@@ -106,6 +154,7 @@ class GroupCoders {
     for (const Engine& engine : engines()) {
       if (!engine.usable()) continue;
       names_.emplace_back(engine.name);
+      engines_.push_back(&engine);
       encoders_.emplace_back(engine, choice);
       decoders_.emplace_back(engine);
     }
@@ -132,7 +181,8 @@ class GroupCoders {
     for (std::size_t i = 0; i < decoders_.size(); ++i) {
       elements_ = base;
       try {
-        decode_group(decoders_[i], coded, type, place, elements_);
+        const DecodedGroup group(*engines_[i], coded, shape_of(base.size(), type, place));
+        apply_group(decoders_[i], group, type, elements_);
       } catch (const std::exception& error) {
         return names_[i] + ": refuses: " + error.what();
       }
@@ -150,14 +200,14 @@ class GroupCoders {
   static const char* wrong_summary(const CodedGroup& made, const std::vector<std::uint8_t>& base,
                                    const std::vector<std::uint8_t>& next, ElementType type) {
     const char* wrong = nullptr;
+    const std::uint64_t in_batch = made.blocks_in_batch;
+    const std::size_t blocks = shape_of(base.size(), type, {}).block_count;
+    if (made.blocks.size() != blocks || made.batch_bytes.size() != (blocks + in_batch - 1) / in_batch)
+      return "blocks or batches are missing";
+    std::vector<std::uint64_t> changes_in_batch(made.batch_bytes.size());
     std::size_t coded = 0;
     bool any_classed = false;
     each_block_of(base.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
-      if (wrong != nullptr) return;
-      if (block >= made.blocks.size()) {
-        wrong = "blocks are missing";
-        return;
-      }
       std::uint32_t changes = 0;
       std::uint64_t largest = 0;
       for (std::size_t i = begin; i < begin + size; i += type.width_bytes) {
@@ -166,24 +216,32 @@ class GroupCoders {
         changes += step != 0;
         largest = std::max(largest, step / 2 + step % 2);
       }
-      const auto& [size_bytes, summary] = made.blocks[block];
+      const BlockSummary& summary = made.blocks[block];
       if (summary.changes != changes || summary.largest_step != largest) wrong = "summary";
-      if ((changes == 0) != (size_bytes == 0)) wrong = "a block without changes has bytes, or one with changes none";
-      if (size_bytes == 0 && summary.mode != BlockMode::same) wrong = "mode of a block without changes";
-      if (size_bytes != 0 && summary.mode != BlockMode::classed &&
-          (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode))
+      if ((changes == 0) != (summary.mode == BlockMode::same)) wrong = "mode of a block without changes, or with some";
+      const bool is_alone = summary.mode != BlockMode::same && summary.mode != BlockMode::classed;
+      if (is_alone && (in_batch > 1 || (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode)))
         wrong = "mode";
       any_classed |= summary.mode == BlockMode::classed;
-      coded += size_bytes;
+      changes_in_batch[block / in_batch] += changes;
+      if (in_batch == 1) coded += made.batch_bytes[block];
     });
-    if (wrong == nullptr && coded != made.bytes.size()) wrong = "sizes do not add up";
-    if (wrong == nullptr && any_classed == made.parameters.empty()) wrong = "parameters without use, or use without";
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < made.batch_bytes.size(); ++i) {
+      bytes += made.batch_bytes[i];
+      if ((changes_in_batch[i] == 0) != (made.batch_bytes[i] == 0))
+        wrong = "a batch without changes has bytes, or one with changes none";
+      if (in_batch > 1 && changes_in_batch[i] > k_most_batch_changes) wrong = "too many changes in a batch";
+    }
+    if (bytes != made.bytes.size()) wrong = "sizes do not add up";
+    if (any_classed == made.parameters.empty()) wrong = "parameters without use, or use without";
     return wrong;
   }
 
   std::vector<std::string> names_;
   std::vector<GroupEncoder> encoders_;
-  std::vector<BlockDecoder> decoders_;
+  std::vector<const Engine*> engines_;
+  std::vector<BlockChain> decoders_;
   std::optional<GroupEncoder> compared_;
   CodedGroup other_;
   std::vector<std::uint8_t> elements_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a group and one of its blocks, any bytes. An input is an element type (3 bits) and how long rows
-// are (the rest of a byte, and one more), an element count less 1 (2 bytes), the length of the parameters (2 bytes),
-// the parameters, and the coded block.
+// The parameters of a group and its only batch, any bytes. An input is an element type (3 bits) and how long rows are
+// (the rest of a byte, and one more), the element count of the last block less 1 (2 bytes), the length of the
+// parameters (14 bits), how many blocks come before the last (2 bits), the parameters, and the coded batch.
 #include "base/error.hpp"
 #include "engine/block_chain.hpp"
 #include "engine/group.hpp"
@@ -34,13 +34,30 @@ std::vector<std::uint8_t> base_of(const GroupShape& shape) {
   return base;
 }
 
-/// What the engine makes of it; nothing where it refuses.
-std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Input& input, std::size_t times = 1) {
+/// What the engine makes of it as so many deltas that all say the same, one after the other or as a chain; nothing
+/// where it refuses.
+std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Input& input, std::size_t times,
+                                                 bool is_chain) {
   std::vector<std::uint8_t> elements = base_of(input.shape);
+  const std::size_t block_bytes = std::size_t{k_block_elements} * input.shape.type.width_bytes;
   try {
     const GroupTables tables(input.parameters, input.shape);
-    BlockDecoder decoder(engine);
-    for (std::size_t i = 0; i < times; ++i) decoder.apply(input.coded, input.shape.type, elements, &tables, 0);
+    ClassedDecoder decoder;
+    DecodedBatch batch;
+    decoder.decode(engine, tables, {0, input.shape.block_count}, input.coded, batch);
+    BlockChain chain(engine);
+    for (std::size_t block = 0; block < input.shape.block_count; ++block) {
+      const std::size_t begin = block * block_bytes;
+      const auto part = std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin));
+      chain.begin(input.shape.type);
+      for (std::size_t i = 0; i < times && is_classed(tables.parameters().blocks[block]); ++i) {
+        chain.add({0, i}, tables, block, batch.changes_of(block));
+        if (is_chain) continue;
+        chain.apply(0, part);
+        chain.begin(input.shape.type);
+      }
+      chain.apply(0, part);
+    }
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) std::abort();
     return std::nullopt;
@@ -48,19 +65,30 @@ std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Inp
   return elements;
 }
 
-/// The same, as a chain of deltas that all say the same.
-std::optional<std::vector<std::uint8_t>> chained(const Engine& engine, const Input& input, std::size_t times) {
-  std::vector<std::uint8_t> elements = base_of(input.shape);
-  try {
-    const GroupTables tables(input.parameters, input.shape);
-    BlockChain chain(engine);
-    chain.begin(input.shape.type);
-    const auto count = static_cast<std::uint32_t>(input.shape.element_count);
-    for (std::size_t i = 0; i < times; ++i) chain.add({0, i}, {input.coded, &tables, 0}, count);
-    chain.apply(0, elements);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::corrupt) std::abort();
-    return std::nullopt;
+/// What decoding `group` over the base gives.
+std::vector<std::uint8_t> applied(const CodedGroup& group, const GroupShape& shape,
+                                  std::vector<std::uint8_t> elements) {
+  const std::size_t block_bytes = std::size_t{k_block_elements} * shape.type.width_bytes;
+  std::optional<GroupTables> tables;
+  if (!group.parameters.empty()) tables.emplace(group.parameters, shape);
+  ClassedDecoder decoder;
+  DecodedBatch batch;
+  BlockChain chain(best_engine());
+  std::size_t at = 0;
+  for (std::uint64_t block = 0; block < shape.block_count; ++block) {
+    const std::uint64_t first = block - block % group.blocks_in_batch;
+    const auto coded = std::span(group.bytes).subspan(at, group.batch_bytes[block / group.blocks_in_batch]);
+    const BlockRange blocks{first, std::min<std::uint64_t>(first + group.blocks_in_batch, shape.block_count)};
+    chain.begin(shape.type);
+    if (tables && is_classed(tables->parameters().blocks[block])) {
+      decoder.decode(best_engine(), *tables, blocks, coded, batch);
+      chain.add({0, 0}, *tables, block, batch.changes_of(block));
+    } else if (group.blocks_in_batch == 1) {
+      chain.add({0, 0}, coded);
+    }
+    const std::size_t begin = block * block_bytes;
+    chain.apply(0, std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
+    if (block + 1 == blocks.end) at += coded.size();
   }
   return elements;
 }
@@ -72,37 +100,37 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   Input input;
   input.shape.type = {static_cast<std::uint8_t>(1 << (bytes[0] & 3)),
                       (bytes[0] & 4) != 0 ? ElementKind::floating : ElementKind::integer};
-  input.shape.element_count = 1U + bytes[2] + 256U * bytes[3];
-  input.shape.block_count = 1;
+  input.shape.block_count = 1 + bytes[5] / 64U;
+  input.shape.element_count = (input.shape.block_count - 1) * k_block_elements + 1 + bytes[2] + 256U * bytes[3];
   input.shape.place = {bytes[0] / 8U + 32U * bytes[1], 65536};
-  const std::size_t parameter_bytes = std::min<std::size_t>(bytes[4] + 256U * bytes[5], size_bytes - 6);
+  const std::size_t parameter_bytes = std::min<std::size_t>(bytes[4] + 256U * (bytes[5] % 64), size_bytes - 6);
   // Copies of exactly their size, so that the sanitizer sees the first byte too many.
   input.parameters.assign(bytes + 6, bytes + 6 + parameter_bytes);
   input.coded.assign(bytes + 6 + parameter_bytes, bytes + size_bytes);
 
-  const auto scalar = decoded(engines().back(), input);
+  const auto scalar = decoded(engines().back(), input, 1, false);
   for (const Engine& engine : engines()) {
-    if (engine.usable() && decoded(engine, input) != scalar) std::abort();
+    if (engine.usable() && decoded(engine, input, 1, false) != scalar) std::abort();
   }
   if (!scalar) return 0;
-  const auto thrice = decoded(engines().back(), input, 3);
+  const auto thrice = decoded(engines().back(), input, 3, false);
   for (const Engine& engine : engines()) {
-    if (engine.usable() && chained(engine, input, 3) != thrice) std::abort();
+    if (engine.usable() && decoded(engine, input, 3, true) != thrice) std::abort();
   }
 
   // What was taken can be coded anew and comes back.
   const std::vector<std::uint8_t> base = base_of(input.shape);
+  const std::size_t block_bytes = std::size_t{k_block_elements} * input.shape.type.width_bytes;
   for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
     CodedGroup group;
     GroupEncoder encoder(best_engine(), choice);
     encoder.begin(input.shape.type, input.shape.place, input.shape.element_count);
-    encoder.add(base, *scalar);
+    for (std::size_t begin = 0; begin < base.size(); begin += block_bytes) {
+      const std::size_t length = std::min(block_bytes, base.size() - begin);
+      encoder.add(std::span(base).subspan(begin, length), std::span(*scalar).subspan(begin, length));
+    }
     encoder.finish(group);
-    std::optional<GroupTables> tables;
-    if (!group.parameters.empty()) tables.emplace(group.parameters, input.shape);
-    std::vector<std::uint8_t> elements = base;
-    BlockDecoder(best_engine()).apply(group.bytes, input.shape.type, elements, tables ? &*tables : nullptr, 0);
-    if (elements != *scalar) std::abort();
+    if (applied(group, input.shape, base) != *scalar) std::abort();
   }
   return 0;
 }

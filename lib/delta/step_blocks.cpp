@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delta/step_blocks.hpp"
+
+#include "base/error.hpp"
+#include "delta/tensor_blocks.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+#include <utility>
+
+namespace wdelta {
+namespace {
+
+// So much of a delta is read at once: a call for what a few blocks have takes longer than copying that.
+constexpr std::uint64_t k_read_bytes = std::uint64_t{32} << 10;
+
+}  // namespace
+
+void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::uint64_t first, std::uint64_t end) {
+  const bool is_another = step_.entry != step.entry;
+  first_ = first;
+  end_ = end;
+  tensor_ = &tensor;
+  const auto let_go =
+      std::ranges::partition(batches_, [&](const auto& batch) { return !is_another && batch->end > first; });
+  idle_.insert(idle_.end(), std::make_move_iterator(let_go.begin()), std::make_move_iterator(let_go.end()));
+  batches_.erase(let_go.begin(), let_go.end());
+  if (is_another) {
+    groups_.clear();
+    coded_ = {};
+    step_ = step;
+  } else {
+    const std::size_t first_group = step.entry->group_of(first);
+    std::erase_if(groups_, [&](const Group& group) { return group.index < first_group; });
+  }
+}
+
+const GroupTables* StepBlocks::tables_of(std::size_t group_index) {
+  const auto kept = std::ranges::find(groups_, group_index, &Group::index);
+  if (kept != groups_.end()) return kept->tables.get();
+  const EntryGroup& group = entry_group(group_index);
+  if (group.parameters_bytes == 0) return nullptr;
+  std::vector<std::uint8_t> parameters(group.parameters_bytes);
+  step_.delta->read_at(group.parameters_begin, parameters);
+  const std::uint64_t first = group.first_block * k_block_elements;
+  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor_->element_count() - first);
+  auto tables = std::make_unique<const GroupTables>(
+      parameters, GroupShape{element_type(*tensor_), group.block_count, element_count, matrix_place(*tensor_, first)});
+  const std::span<const ClassCounts> counts = tables->parameters().blocks;
+  for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
+    const auto batch = counts.subspan(block, std::min(group.blocks_in_batch, group.block_count - block));
+    const DeltaEntry::Place place = step_.entry->place_of(group_index, block);
+    const bool has_classed = std::ranges::any_of(batch, is_classed);
+    if (place.begin == place.end && has_classed)
+      throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
+    if (place.begin != place.end && !has_classed && group.blocks_in_batch > 1)
+      throw Error(Fault::corrupt, "", fmt::format("its group has bytes for block {}, where nothing changed", block));
+  }
+  return groups_.emplace_back(Group{group_index, std::move(tables)}).tables.get();
+}
+
+StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
+  const DeltaEntry& entry = *step_.entry;
+  const std::size_t group_index = entry.group_of(block);
+  const EntryGroup& group = entry_group(group_index);
+  const DeltaEntry::Place place = entry.place_of(group_index, block - group.first_block);
+  if (place.begin == place.end) return Coding::same;
+  const GroupTables* const tables = tables_of(group_index);
+  if (tables != nullptr && is_classed(tables->parameters().blocks[block - group.first_block])) return Coding::classed;
+  return group.blocks_in_batch > 1 ? Coding::same : Coding::alone;
+}
+
+const StepBlocks::Batch* StepBlocks::kept_batch(std::uint64_t block) const {
+  const auto kept = std::ranges::find_if(
+      batches_, [&](const auto& batch) { return batch->first_block <= block && block < batch->end; });
+  return kept == batches_.end() ? nullptr : kept->get();
+}
+
+// What is asked for from the first block on that no batch has, and as much behind it as is worth having: blocks come
+// one after the other.
+void StepBlocks::read() {
+  const DeltaEntry& entry = *step_.entry;
+  std::uint64_t first = first_;
+  while (kept_batch(first) != nullptr) first = kept_batch(first)->end;
+  const std::uint64_t begin = entry.place_of(first).begin;
+  const std::uint64_t end = entry.place_of(end_ - 1).end;
+  if (begin >= coded_begin_ && end <= coded_begin_ + coded_.size() && !coded_.empty()) return;
+  const std::uint64_t last = entry.place_of(entry.block_count() - 1).end;
+  coded_ = {};
+  coded_begin_ = begin;
+  const auto bytes = buffer_.of_size(std::max(end, std::min(begin + k_read_bytes, last)) - begin);
+  step_.delta->read_at(begin, bytes);
+  coded_ = bytes;
+}
+
+std::span<const std::uint8_t> StepBlocks::bytes_of(std::uint64_t block) {
+  const DeltaEntry::Place place = step_.entry->place_of(block);
+  read();
+  const auto bytes = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
+  if (mode_of(bytes) == BlockMode::afresh && !step_.entry->has_afresh_blocks())
+    throw Error(Fault::corrupt, "", "it is coded afresh, which its entry's encoding does not have");
+  return bytes;
+}
+
+StepBlocks::Classed StepBlocks::classed(std::uint64_t block, const Engine& engine, ClassedDecoder& decoder) {
+  const std::size_t group_index = step_.entry->group_of(block);
+  const EntryGroup& group = entry_group(group_index);
+  const std::uint64_t in_group = block - group.first_block;
+  if (const Batch* const kept = kept_batch(block)) return {kept->tables, in_group, &kept->decoded.changes_of(in_group)};
+  const GroupTables* const tables = tables_of(group_index);
+  const DeltaEntry::Place place = step_.entry->place_of(group_index, in_group);
+  read();
+  const auto coded = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
+  const std::uint64_t first = in_group - in_group % group.blocks_in_batch;
+  const BlockRange blocks{first, std::min(first + group.blocks_in_batch, group.block_count)};
+  if (idle_.empty()) idle_.push_back(std::make_unique<Batch>());
+  Batch& batch = *idle_.back();
+  decoder.decode(engine, *tables, blocks, coded, batch.decoded);
+  batch.tables = tables;
+  batch.first_block = group.first_block + blocks.first;
+  batch.end = group.first_block + blocks.end;
+  batches_.push_back(std::move(idle_.back()));
+  idle_.pop_back();
+  return {tables, in_group, &batch.decoded.changes_of(in_group)};
+}
+
+std::size_t StepBlocks::kept_bytes() const {
+  return std::accumulate(batches_.begin(), batches_.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& batch) { return sum + batch->decoded.size_bytes(); });
+}
+
+}  // namespace wdelta
