@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -22,10 +23,10 @@ void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::
   first_ = first;
   end_ = end;
   tensor_ = &tensor;
-  const auto let_go =
-      std::ranges::partition(batches_, [&](const auto& batch) { return !is_another && batch->end > first; });
-  idle_.insert(idle_.end(), std::make_move_iterator(let_go.begin()), std::make_move_iterator(let_go.end()));
-  batches_.erase(let_go.begin(), let_go.end());
+  const auto let_go = std::partition(batches_.begin(), batches_.end(),
+                                     [&](const auto& batch) { return !is_another && batch->end > first; });
+  idle_.insert(idle_.end(), std::make_move_iterator(let_go), std::make_move_iterator(batches_.end()));
+  batches_.erase(let_go, batches_.end());
   if (is_another) {
     groups_.clear();
     coded_ = {};
