@@ -46,10 +46,7 @@ std::uint64_t ClassChooser::cost_as_one_class(const ContextCounts& counts) const
     changed += counts.changes[i];
     distances += n_log2_n(counts.changes[i]);
   }
-  if (changed == 0) return 0;
-  // Elements are only sampled, and may seem fewer than their changes.
-  const std::uint64_t all = std::max(counts.elements, changed);
-  return n_log2_n(all) - n_log2_n(all - changed) - distances;
+  return n_log2_n(counts.elements) - n_log2_n(counts.elements - changed) - distances;
 }
 
 void ClassChooser::clear() {
@@ -79,22 +76,30 @@ void ClassChooser::count(std::span<const std::uint8_t> base, ElementType type, s
       }
     }
     // A piece stands for all up to the next.
+    const std::size_t weight = every / k_piece_elements;
     for (std::size_t context = 0; context < contexts_.size(); ++context) {
       const std::uint64_t count =
           std::uint64_t{counts[0][context]} + counts[1][context] + counts[2][context] + counts[3][context];
       if (count == 0) continue;
-      contexts_[context].elements += count * (every / k_piece_elements);
+      contexts_[context].elements += count * weight;
       is_counted_[context] = true;
     }
     const std::size_t last = std::min(first + k_piece_elements, element_count);
+    const std::size_t last_weight =
+        first == last ? 1 : std::max<std::size_t>(1, (element_count - first) / (last - first));
     for (std::size_t i = first; i < last; ++i) {
-      contexts_[context_at(i)].elements += std::max<std::size_t>(1, (element_count - first) / (last - first));
+      contexts_[context_at(i)].elements += last_weight;
       is_counted_[context_at(i)] = true;
     }
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      const std::uint8_t at = context_at(positions[i]);
+      const std::size_t position = positions[i];
+      const std::uint8_t at = context_at(position);
       is_counted_[at] = true;
       ContextCounts& context = contexts_[at];
+      // All changes are known: an element that changes stands for itself alone, wherever it lies. Where most of a
+      // context change, next to nothing is left to chance so.
+      if (position % every < k_piece_elements) context.elements -= position < first ? weight : last_weight;
+      ++context.elements;
       // Of steps 1, 2, 3, 4 the distances are 1, 1, 2, 2.
       const auto beyond_one = static_cast<std::uint32_t>((load<T>(steps, i) - 1U) / 2);
       const std::size_t distance =
@@ -123,7 +128,7 @@ std::vector<ClassChooser::Run> ClassChooser::runs() const {
     runs.clear();
     for (std::size_t context = 0; context < contexts_.size(); ++context) {
       const ContextCounts& counts = contexts_[context];
-      if (counts.elements == 0 && cost_as_one_class(counts) == 0) continue;
+      if (counts.elements == 0) continue;
       if (!runs.empty() && runs.back().counts.elements < least) {
         join(runs.back().counts, counts);
       } else {
