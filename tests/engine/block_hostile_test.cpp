@@ -111,7 +111,7 @@ TEST_CASE("bytes that were never a block are refused or harm nothing" * testing:
     Victim victim(best_engine(), random_bytes(random, 300UL * type.width_bytes), type);
     for (int round = 0; round < 3000; ++round) {
       Bytes coded = random_bytes(random, 1 + random() % 400);
-      coded[0] &= round % 3 == 0 ? 0x17 : 0x13;
+      coded[0] &= static_cast<std::uint8_t>(round % 3 == 0 ? 0x17 : 0x13);
       if (round % 2 == 0) coded[0] |= 0x10;
       if (round % 5 == 0) coded[0] = static_cast<std::uint8_t>(BlockMode::afresh);
       victim.suffer(coded);
