@@ -40,7 +40,7 @@ void DecodedBatch::begin(const BlockRange& blocks, std::size_t changes, std::siz
   std::uint8_t* const memory = memory_.of_size(std::max(size_bytes_, k_least_bytes)).data();
   ranks_ = reinterpret_cast<std::uint16_t*>(memory);
   moves_ = memory + rank_bytes;
-  blocks_ = blocks;
+  first_block_ = blocks.first;
   changes_.assign(blocks.end - blocks.first, {});
 }
 
@@ -49,8 +49,9 @@ ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& 
   const GroupParameters& parameters = group.parameters();
   std::uint32_t changes = 0;
   for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+    const ClassCounts& counts = parameters.blocks.at(block);
     for (std::uint32_t k = 0; k < parameters.class_count(); ++k) {
-      const std::uint32_t of_class = parameters.blocks.at(block)[k];
+      const std::uint32_t of_class = counts[k];
       if (of_class > k_most_batch_changes - changes) refuse("its batch has more changes than any may have");
       // A few more than there are: the next class follows, and in the end there is room.
       constexpr std::size_t k_at_a_time = 64;
@@ -76,15 +77,22 @@ void ClassedDecoder::decode(const Engine& engine, const GroupTables& group, cons
   std::uint32_t first = 0;
   for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
     const ClassCounts& counts = parameters.blocks[block];
-    ClassedChanges& found = batch.changes_[block - blocks.first];
-    found = {parameters.bounds.data(), static_cast<std::uint32_t>(parameters.bounds.size()),       counts.data(),
-             batch.ranks_ + first,     batch.moves_ + std::size_t{first} * shape.type.width_bytes, nullptr};
-    const std::uint32_t ranks = kernels.join_raw_bits(gap_symbols_.get() + first, step_symbols_.get() + first,
-                                                      k_most_classes, counts.data(), raw_.get(), batch.ranks_ + first,
-                                                      batch.moves_ + first * shape.type.width_bytes, &raw_bits);
+    std::uint16_t* const ranks = batch.ranks_ + first;
+    std::uint8_t* const moves = batch.moves_ + std::size_t{first} * shape.type.width_bytes;
+    batch.changes_[block - blocks.first] = {
+        .bounds = parameters.bounds.data(),
+        .bound_count = static_cast<std::uint32_t>(parameters.bounds.size()),
+        .class_changes = counts.data(),
+        .ranks = ranks,
+        .moves = moves,
+        .flips = nullptr,
+    };
+    const std::uint32_t needed =
+        kernels.join_raw_bits(gap_symbols_.get() + first, step_symbols_.get() + first, k_most_classes, counts.data(),
+                              raw_.get(), ranks, moves, &raw_bits);
     const std::uint64_t elements =
         std::min<std::uint64_t>(k_block_elements, shape.element_count - block * k_block_elements);
-    if (ranks > elements) refuse("a change lies outside the block");
+    if (needed > elements) refuse("a change lies outside the block");
     first = std::accumulate(counts.begin(), counts.end(), first);
   }
   require_raw_bits(raw_bits, changes);

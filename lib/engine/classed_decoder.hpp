@@ -29,10 +29,9 @@ struct ClassedSymbols {
 /// What a batch says, decoded as far as that needs no base. Keeps its memory from batch to batch.
 class DecodedBatch {
  public:
-  const BlockRange& blocks() const { return blocks_; }
-  /// Of the block with that number in the group, which is classed and one of blocks(); they stay until the next is
+  /// Of the block with that number in the group, which is classed and in the batch; they stay until the next is
   /// decoded. What is not about changes belongs to the group, and flips are null.
-  const ClassedChanges& changes_of(std::uint64_t block) const { return changes_[block - blocks_.first]; }
+  const ClassedChanges& changes_of(std::uint64_t block) const { return changes_[block - first_block_]; }
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
@@ -40,8 +39,8 @@ class DecodedBatch {
   /// For changes of elements so wide, and for what kernels write behind the last of them.
   void begin(const BlockRange& blocks, std::size_t changes, std::size_t width_bytes);
 
-  BlockRange blocks_{};
-  std::vector<ClassedChanges> changes_;
+  std::uint64_t first_block_ = 0;
+  std::vector<ClassedChanges> changes_;  // of each block
   Buffer memory_;
   std::size_t size_bytes_ = 0;
   std::uint16_t* ranks_ = nullptr;
