@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <string_view>
+#include <utility>
 
 namespace wdelta {
 namespace {
@@ -39,14 +40,16 @@ struct ChainDecoder::Blocks {
 
 void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block,
                          std::span<std::uint8_t> blocks) {
-  if (at_.size() < steps.size()) at_.resize(steps.size());
+  while (at_.size() < steps.size()) at_.emplace_back(*batches_);
   while (!blocks.empty()) {
     const auto size_bytes = std::min<std::size_t>(blocks.size(), k_blocks_at_a_time * block_bytes(tensor));
     const Blocks together{&tensor, first_block, blocks.first(size_bytes)};
     for (std::size_t step = 0; step < steps.size();) {
       chain_.begin(element_type(tensor));
-      step = add_steps(steps, step, together);
+      const std::size_t first_step = std::exchange(step, add_steps(steps, step, together));
       apply_steps(steps, together);
+      // What the next steps or blocks decode has their memory.
+      for (std::size_t i = first_step; i < step; ++i) at_[i].forget_batches_before(first_block + together.count());
     }
     first_block += together.count();
     blocks = blocks.subspan(size_bytes);
@@ -77,7 +80,7 @@ void ChainDecoder::add_step(const Steps& steps, std::size_t index, const Blocks&
           chain_.add({i, index}, at.bytes_of(block));
           break;
         case StepBlocks::Coding::classed: {
-          const StepBlocks::Classed classed = at.classed(block, *engine_, classed_);
+          const StepBlocks::Classed classed = at.classed(block);
           chain_.add({i, index}, *classed.group, classed.in_group, *classed.changes);
           break;
         }

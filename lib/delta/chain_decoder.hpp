@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,7 +19,7 @@ class ChainDecoder {
  public:
   using Steps = std::vector<TensorPlan::Step>;
 
-  explicit ChainDecoder(const Engine& engine) : engine_(&engine), chain_(engine) {}
+  explicit ChainDecoder(const Engine& engine) : chain_(engine), batches_(std::make_unique<BatchDecoder>(engine)) {}
 
   /// Turns whole blocks of the tensor, the first of which has that number, from what the plan starts from into the
   /// result. Throws what is wrong with a delta, with its name.
@@ -31,10 +32,9 @@ class ChainDecoder {
   void add_step(const Steps& steps, std::size_t index, const Blocks& blocks);
   void apply_steps(const Steps& steps, const Blocks& blocks);
 
-  const Engine* engine_;
   BlockChain chain_;
-  ClassedDecoder classed_;
-  std::vector<StepBlocks> at_;  // of each step
+  std::unique_ptr<BatchDecoder> batches_;  // of all steps
+  std::vector<StepBlocks> at_;             // of each step
 };
 
 }  // namespace wdelta

@@ -20,7 +20,7 @@ namespace wdelta {
 
 /// Writes the container of wdelta-delta(5). The header comes first in the file but is known last, so blocks are spooled
 /// beside the output (never in a small /tmp) and copied behind the header by finish(). One thread; memory is the block
-/// index, at most three bytes a block.
+/// index: up to three bytes a block, and 32 a group.
 class DeltaWriter {
  public:
   /// `path`: the output; nothing appears there before the caller commits what finish() returns.

@@ -22,7 +22,10 @@ constexpr std::uint64_t k_least_run_bytes = std::uint64_t{64} << 10;
 }  // namespace
 
 DeviceRebuilder::DeviceRebuilder(const Engine& engine, Device& device)
-    : engine_(&engine), device_(&device), patches_(device), on_host_(device, DeviceBuffer::Place::pinned) {}
+    : device_(&device),
+      batches_(std::make_unique<BatchDecoder>(engine)),
+      patches_(device),
+      on_host_(device, DeviceBuffer::Place::pinned) {}
 
 // Also forgets what an error before left under way.
 void DeviceRebuilder::start() {
@@ -52,7 +55,7 @@ void DeviceRebuilder::list_runs(const RebuiltFile& file, const Part& part) {
   for (auto tensor = first; tensor != tensors.end() && tensor->begin < part_end; ++tensor) {
     if (std::min(tensor->end, part_end) - std::max(tensor->begin, part.offset) < k_least_run_bytes) continue;
     const auto index = static_cast<std::size_t>(tensor - tensors.begin());
-    if (at_.size() < file.plan(index).steps.size()) at_.resize(file.plan(index).steps.size());
+    while (at_.size() < file.plan(index).steps.size()) at_.emplace_back(*batches_);
     const std::uint64_t block_size = block_bytes(*tensor);
     const std::uint64_t skipped = part.offset <= tensor->begin ? 0 : part.offset - tensor->begin;
     const std::uint64_t first_block = (skipped + block_size - 1) / block_size;
@@ -146,7 +149,7 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
     const std::uint64_t block = run.first_block + i;
     try {
       if (at.coding_of(block) == StepBlocks::Coding::same) continue;
-      const StepBlocks::Classed classed = at.classed(block, *engine_, classed_);
+      const StepBlocks::Classed classed = at.classed(block);
       if (classed.group != group) {
         patches_.end(stream);
         group = classed.group;
@@ -156,6 +159,7 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
       patches_.add(classed.in_group, *classed.changes, blocks + i * block_bytes(tensor),
                    static_cast<std::uint32_t>(size_bytes / type.width_bytes), patched_.size(), stream);
       patched_.push_back({step.delta.get(), &tensor, block});
+      at.forget_batches_before(block + 1);  // they are copied
     } catch (const Error& error) {
       if (error.fault() != Fault::corrupt) throw;
       refuse(error.fault(), *step.delta, tensor, block, error.what());

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,10 +59,9 @@ class DeviceRebuilder {
   void patch_step(const RebuiltFile& file, const Run& run, std::size_t step_index, std::uint8_t* blocks,
                   DeviceStream& stream);
 
-  const Engine* engine_;
   Device* device_;
-  std::vector<StepBlocks> at_;  // of each step
-  ClassedDecoder classed_;
+  std::unique_ptr<BatchDecoder> batches_;  // of all steps
+  std::vector<StepBlocks> at_;             // of each step
   DevicePatches patches_;
   DeviceBuffer on_host_;  // what the host makes of a part, and what it reads for the device
   std::vector<Run> runs_;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -23,10 +22,8 @@ void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::
   first_ = first;
   end_ = end;
   tensor_ = &tensor;
-  const auto let_go = std::partition(batches_.begin(), batches_.end(),
-                                     [&](const auto& batch) { return !is_another && batch->end > first; });
-  idle_.insert(idle_.end(), std::make_move_iterator(let_go), std::make_move_iterator(batches_.end()));
-  batches_.erase(let_go, batches_.end());
+  is_read_ = false;
+  forget_batches_before(is_another ? UINT64_MAX : first);
   if (is_another) {
     groups_.clear();
     coded_ = {};
@@ -35,6 +32,13 @@ void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::
     const std::size_t first_group = step.entry->group_of(first);
     std::erase_if(groups_, [&](const Group& group) { return group.index < first_group; });
   }
+}
+
+void StepBlocks::forget_batches_before(std::uint64_t block) {
+  for (Batch& batch : batches_) {
+    if (batch.end <= block) with_->idle.push_back(std::move(batch.decoded));
+  }
+  std::erase_if(batches_, [](const Batch& batch) { return batch.decoded == nullptr; });
 }
 
 const GroupTables* StepBlocks::tables_of(std::size_t group_index) {
@@ -74,13 +78,14 @@ StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
 
 const StepBlocks::Batch* StepBlocks::kept_batch(std::uint64_t block) const {
   const auto kept = std::ranges::find_if(
-      batches_, [&](const auto& batch) { return batch->first_block <= block && block < batch->end; });
-  return kept == batches_.end() ? nullptr : kept->get();
+      batches_, [&](const Batch& batch) { return batch.first_block <= block && block < batch.end; });
+  return kept == batches_.end() ? nullptr : &*kept;
 }
 
 // What is asked for from the first block on that no batch has, and as much behind it as is worth having: blocks come
 // one after the other.
 void StepBlocks::read() {
+  if (std::exchange(is_read_, true)) return;
   const DeltaEntry& entry = *step_.entry;
   std::uint64_t first = first_;
   while (kept_batch(first) != nullptr) first = kept_batch(first)->end;
@@ -104,31 +109,30 @@ std::span<const std::uint8_t> StepBlocks::bytes_of(std::uint64_t block) {
   return bytes;
 }
 
-StepBlocks::Classed StepBlocks::classed(std::uint64_t block, const Engine& engine, ClassedDecoder& decoder) {
+StepBlocks::Classed StepBlocks::classed(std::uint64_t block) {
   const std::size_t group_index = step_.entry->group_of(block);
   const EntryGroup& group = entry_group(group_index);
   const std::uint64_t in_group = block - group.first_block;
-  if (const Batch* const kept = kept_batch(block)) return {kept->tables, in_group, &kept->decoded.changes_of(in_group)};
+  if (const Batch* const kept = kept_batch(block))
+    return {kept->tables, in_group, &kept->decoded->changes_of(in_group)};
   const GroupTables* const tables = tables_of(group_index);
   const DeltaEntry::Place place = step_.entry->place_of(group_index, in_group);
   read();
   const auto coded = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
   const std::uint64_t first = in_group - in_group % group.blocks_in_batch;
   const BlockRange blocks{first, std::min(first + group.blocks_in_batch, group.block_count)};
-  if (idle_.empty()) idle_.push_back(std::make_unique<Batch>());
-  Batch& batch = *idle_.back();
-  decoder.decode(engine, *tables, blocks, coded, batch.decoded);
-  batch.tables = tables;
-  batch.first_block = group.first_block + blocks.first;
-  batch.end = group.first_block + blocks.end;
-  batches_.push_back(std::move(idle_.back()));
-  idle_.pop_back();
-  return {tables, in_group, &batch.decoded.changes_of(in_group)};
+  auto& idle = with_->idle;
+  if (idle.empty()) idle.push_back(std::make_unique<DecodedBatch>());
+  with_->decoder.decode(*with_->engine, *tables, blocks, coded, *idle.back());
+  const Batch& batch = batches_.emplace_back(
+      Batch{tables, group.first_block + blocks.first, group.first_block + blocks.end, std::move(idle.back())});
+  idle.pop_back();
+  return {tables, in_group, &batch.decoded->changes_of(in_group)};
 }
 
 std::size_t StepBlocks::kept_bytes() const {
   return std::accumulate(batches_.begin(), batches_.end(), std::size_t{0},
-                         [](std::size_t sum, const auto& batch) { return sum + batch->decoded.size_bytes(); });
+                         [](std::size_t sum, const Batch& batch) { return sum + batch.decoded->size_bytes(); });
 }
 
 }  // namespace wdelta
