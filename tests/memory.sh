@@ -21,7 +21,11 @@ measure() {
 echo "peak resident memory and wall time, two checkpoints of $size:"
 measure diff run/step-0001 run/step-0002 -o delta
 measure apply run/step-0001 delta -o rebuilt
-rm -rf rebuilt delta
+rm -rf rebuilt
+# There and back again, for a chain of any length.
+measure diff run/step-0002 run/step-0001 -o back
+measure apply run/step-0001 delta $(printf 'back delta %.0s' {1..20}) -o rebuilt
+rm -rf rebuilt delta back
 measure push run/step-0001 repo --step 1
 measure push run/step-0002 repo --step 2
 measure pull repo@step:1 weights

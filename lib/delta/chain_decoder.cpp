@@ -12,8 +12,9 @@
 namespace wdelta {
 namespace {
 
-// As many as a delta's tables are worth bringing into the cache for.
+// As many as a delta's tables are worth bringing into the cache for; no strip goes on behind a multiple of it.
 constexpr std::uint64_t k_blocks_at_a_time = 8;
+static_assert(k_blocks_at_a_time % k_most_blocks_in_strip == 0);
 // Of changes, so that memory stays bounded however long the chain is; more where blocks are dense, but not of more than
 // one step then.
 constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
@@ -42,7 +43,8 @@ void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t
                          std::span<std::uint8_t> blocks) {
   while (at_.size() < steps.size()) at_.emplace_back(*batches_);
   while (!blocks.empty()) {
-    const auto size_bytes = std::min<std::size_t>(blocks.size(), k_blocks_at_a_time * block_bytes(tensor));
+    const std::uint64_t at_a_time = k_blocks_at_a_time - first_block % k_blocks_at_a_time;
+    const auto size_bytes = std::min<std::size_t>(blocks.size(), at_a_time * block_bytes(tensor));
     const Blocks together{&tensor, first_block, blocks.first(size_bytes)};
     for (std::size_t step = 0; step < steps.size();) {
       chain_.begin(element_type(tensor));

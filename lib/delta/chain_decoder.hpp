@@ -22,7 +22,8 @@ class ChainDecoder {
   explicit ChainDecoder(const Engine& engine) : chain_(engine), batches_(std::make_unique<BatchDecoder>(engine)) {}
 
   /// Turns whole blocks of the tensor, the first of which has that number, from what the plan starts from into the
-  /// result. Throws what is wrong with a delta, with its name.
+  /// result; it is the first of TensorPlan::strips_around(). Throws what is wrong with a delta, with its
+  /// name.
   void apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block, std::span<std::uint8_t> blocks);
 
  private:

@@ -93,7 +93,7 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
     return size;
   };
   for (std::uint64_t blocks = 0; blocks < block_count;) {
-    EntryGroup group{blocks, block_count, left.begin, 0, 1, batches.size()};
+    EntryGroup group{blocks, block_count, left.begin, 0, {}, 1, batches.size()};
     if (encoding != k_block_encoding) {
       group.block_count = cursor.varint();
       if (group.block_count == 0 || group.block_count > block_count - blocks) {
@@ -103,15 +103,25 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
       }
       group.parameters_bytes = take("parameters");
     }
-    if (encoding == k_batch_encoding && group.parameters_bytes != 0) {
-      group.blocks_in_batch = cursor.varint();
-      if (group.blocks_in_batch == 0 || group.blocks_in_batch > k_most_blocks_in_batch) {
+    group.strips = {group.first_block, group.block_count};
+    if (encoding >= k_batch_encoding && group.parameters_bytes != 0) {
+      group.strips_in_batch = cursor.varint();
+      if (group.strips_in_batch == 0 || group.strips_in_batch > k_most_strips_in_batch) {
         throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: a batch has {} blocks, 1 to {} expected", tensor, group.blocks_in_batch,
-                                k_most_blocks_in_batch));
+                    fmt::format("tensor {:?}: a batch has {} strips, 1 to {} expected", tensor, group.strips_in_batch,
+                                k_most_strips_in_batch));
       }
     }
-    for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
+    if (encoding == k_strip_encoding && group.parameters_bytes != 0) {
+      const std::uint64_t blocks_in_strip = cursor.varint();
+      if (!Strips::may_have(blocks_in_strip)) {
+        throw Error(Fault::corrupt, name(),
+                    fmt::format("tensor {:?}: a strip has {} blocks, 1, 2, 4 or {} expected", tensor, blocks_in_strip,
+                                k_most_blocks_in_strip));
+      }
+      group.strips.blocks_in_strip = static_cast<std::uint32_t>(blocks_in_strip);
+    }
+    for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
       const std::uint64_t begin = left.begin;
       take("blocks");
       batches.push_back({begin, left.begin});
@@ -146,7 +156,7 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
 
 std::uint8_t DeltaReader::read_encoding(Cursor& cursor, const std::string& entry) const {
   const std::uint8_t encoding = cursor.u8();
-  if (encoding >= k_block_encoding && encoding <= k_batch_encoding) return encoding;
+  if (encoding >= k_block_encoding && encoding <= k_strip_encoding) return encoding;
   // Newer than this program, or damaged: only the payload's digest can tell.
   NoProgress unwatched;
   check_payload({1, &unwatched, {}});
@@ -205,6 +215,12 @@ void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& me
 std::size_t DeltaEntry::group_of(std::uint64_t block) const {
   const auto behind = std::ranges::upper_bound(groups_, block, {}, &EntryGroup::first_block);
   return static_cast<std::size_t>(behind - groups_.begin()) - 1;
+}
+
+IndexRange DeltaEntry::strip_of(std::uint64_t block) const {
+  const EntryGroup& group = groups_[group_of(block)];
+  const IndexRange strip = group.strips.blocks_of(group.strips.of(block - group.first_block));
+  return {group.first_block + strip.first, group.first_block + strip.end};
 }
 
 const DeltaEntry* DeltaReader::find(const std::string& tensor) const {

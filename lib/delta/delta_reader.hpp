@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "delta/container.hpp"
 #include "delta/description.hpp"
+#include "engine/strips.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -24,14 +25,18 @@ struct EntryGroup {
   std::uint64_t block_count = 0;
   std::uint64_t parameters_begin = 0;  ///< in the file
   std::uint64_t parameters_bytes = 0;  ///< 0: its blocks need none
-  std::uint64_t blocks_in_batch = 1;   ///< that are coded together; of the last batch fewer may be left
-  std::size_t first_batch = 0;         ///< among all of the entry
+  Strips strips;
+  std::uint64_t strips_in_batch = 1;  ///< that are coded together; of the last batch fewer may be left
+  std::size_t first_batch = 0;        ///< among all of the entry
+
+  /// Whether blocks may be coded alone, and not by classes.
+  bool may_be_alone() const { return strips.blocks_in_strip == 1 && strips_in_batch == 1; }
 };
 
 /// The coded blocks of one tensor of a delta.
 class DeltaEntry {
  public:
-  /// Where a coded batch of blocks lies.
+  /// Where a coded batch lies.
   struct Place {
     std::uint64_t begin;  ///< in the file
     std::uint64_t end;
@@ -46,7 +51,9 @@ class DeltaEntry {
 
   const std::string& tensor() const { return tensor_; }
   /// Whether its encoding has blocks that are coded afresh.
-  bool has_afresh_blocks() const { return encoding_ == k_afresh_encoding || encoding_ == k_batch_encoding; }
+  bool has_afresh_blocks() const { return encoding_ >= k_afresh_encoding; }
+  /// The blocks of the strip that the block is in.
+  IndexRange strip_of(std::uint64_t block) const;
   std::uint64_t block_count() const {
     return groups_.empty() ? 0 : groups_.back().first_block + groups_.back().block_count;
   }
@@ -61,7 +68,8 @@ class DeltaEntry {
   }
   /// The same of block `in_group` of a group.
   const Place& place_of(std::size_t group, std::uint64_t in_group) const {
-    return batches_[groups_[group].first_batch + in_group / groups_[group].blocks_in_batch];
+    const EntryGroup& of = groups_[group];
+    return batches_[of.first_batch + of.strips.of(in_group) / of.strips_in_batch];
   }
   std::uint64_t size_bytes() const { return size_bytes_; }
 

@@ -23,11 +23,13 @@ void DeltaWriter::append_group(const CodedGroup& group) {
   Entry& entry = entries_.back();
   const std::size_t before = entry.lengths.size();
   for (const std::size_t size : group.batch_bytes) append_varint(entry.lengths, size);
-  entry.groups.push_back(
-      {group.blocks.size(), group.parameters.size(), group.blocks_in_batch, entry.lengths.size() - before});
+  entry.groups.push_back({group.blocks.size(), group.parameters.size(), group.blocks_in_strip, group.strips_in_batch,
+                          entry.lengths.size() - before});
   const auto is_afresh = [](const BlockSummary& block) { return block.mode == BlockMode::afresh; };
-  if (group.blocks_in_batch > 1) {
-    entry.encoding = k_batch_encoding;
+  if (group.blocks_in_strip > 1) {
+    entry.encoding = k_strip_encoding;
+  } else if (group.strips_in_batch > 1) {
+    entry.encoding = std::max(entry.encoding, k_batch_encoding);
   } else if (std::ranges::any_of(group.blocks, is_afresh)) {
     entry.encoding = std::max(entry.encoding, k_afresh_encoding);
   }
@@ -40,7 +42,7 @@ void DeltaWriter::append_group(const CodedGroup& group) {
 void DeltaWriter::append_unchanged_blocks(std::uint64_t count) {
   if (count == 0) return;
   Entry& entry = entries_.back();
-  entry.groups.push_back({count, 0, 1, static_cast<std::size_t>(count)});
+  entry.groups.push_back({count, 0, 1, 1, static_cast<std::size_t>(count)});
   entry.lengths.insert(entry.lengths.end(), count, 0);
   entry.block_count += count;
 }
@@ -52,7 +54,10 @@ void DeltaWriter::append_entry(const Entry& entry, std::vector<std::uint8_t>& in
   for (const Group& group : entry.groups) {
     append_varint(index, group.block_count);
     append_varint(index, group.parameters_bytes);
-    if (entry.encoding == k_batch_encoding && group.parameters_bytes != 0) append_varint(index, group.blocks_in_batch);
+    if (group.parameters_bytes != 0) {
+      if (entry.encoding >= k_batch_encoding) append_varint(index, group.strips_in_batch);
+      if (entry.encoding >= k_strip_encoding) append_varint(index, group.blocks_in_strip);
+    }
     const auto end = lengths + static_cast<std::ptrdiff_t>(group.lengths_bytes);
     index.insert(index.end(), lengths, end);
     lengths = end;

@@ -50,7 +50,8 @@ class DeltaWriter {
   struct Group {
     std::uint64_t block_count;
     std::uint64_t parameters_bytes;
-    std::uint64_t blocks_in_batch;
+    std::uint32_t blocks_in_strip;
+    std::uint32_t strips_in_batch;
     std::size_t lengths_bytes;  // of its part of `lengths`
   };
   struct Entry {

@@ -55,27 +55,39 @@ void DeviceRebuilder::list_runs(const RebuiltFile& file, const Part& part) {
   for (auto tensor = first; tensor != tensors.end() && tensor->begin < part_end; ++tensor) {
     if (std::min(tensor->end, part_end) - std::max(tensor->begin, part.offset) < k_least_run_bytes) continue;
     const auto index = static_cast<std::size_t>(tensor - tensors.begin());
-    while (at_.size() < file.plan(index).steps.size()) at_.emplace_back(*batches_);
+    const TensorPlan& plan = file.plan(index);
+    while (at_.size() < plan.steps.size()) at_.emplace_back(*batches_);
     const std::uint64_t block_size = block_bytes(*tensor);
     const std::uint64_t skipped = part.offset <= tensor->begin ? 0 : part.offset - tensor->begin;
-    const std::uint64_t first_block = (skipped + block_size - 1) / block_size;
-    if (first_block >= block_count(*tensor)) continue;
-    for (std::size_t step = 0; step < file.plan(index).steps.size(); ++step)
-      at_[step].begin(file.plan(index).steps[step], *tensor, first_block, block_count(*tensor));
-    for (std::uint64_t block = first_block; block < block_count(*tensor); ++block) {
-      const std::uint64_t begin = tensor->begin + block * block_size;
-      const std::uint64_t end = std::min(begin + block_size, tensor->end);
-      if (end > part_end) break;
-      if (!is_for_device(file, index, block)) continue;
-      if (!runs_.empty() && runs_.back().end == begin && runs_.back().tensor == index) {
-        runs_.back().end = end;
-        ++runs_.back().block_count;
-      } else {
-        runs_.push_back({index, block, 1, begin, end});
-      }
+    std::uint64_t first_block = (skipped + block_size - 1) / block_size;
+    const std::uint64_t end_block =  // of those that the part has as a whole
+        part_end >= tensor->end ? block_count(*tensor) : (part_end - tensor->begin) / block_size;
+    if (first_block >= end_block) continue;
+    if (const IndexRange around = plan.strips_around(first_block); around.first < first_block) first_block = around.end;
+    if (first_block >= end_block) continue;
+    for (std::size_t step = 0; step < plan.steps.size(); ++step)
+      at_[step].begin(plan.steps[step], *tensor, first_block, block_count(*tensor));
+    for (std::uint64_t at = first_block; at < end_block;) {
+      const std::uint64_t end = std::min(plan.strips_around(at).end, end_block);
+      bool are_for_device = true;
+      for (std::uint64_t block = at; block < end; ++block)
+        are_for_device = are_for_device && is_for_device(file, index, block);
+      if (are_for_device) add_to_runs(*tensor, index, {at, end});
+      at = end;
     }
   }
   std::erase_if(runs_, [](const Run& run) { return run.end - run.begin < k_least_run_bytes; });
+}
+
+void DeviceRebuilder::add_to_runs(const Tensor& tensor, std::size_t index, const IndexRange& blocks) {
+  const std::uint64_t begin = tensor.begin + blocks.first * block_bytes(tensor);
+  const std::uint64_t end = std::min(tensor.begin + blocks.end * block_bytes(tensor), tensor.end);
+  if (!runs_.empty() && runs_.back().end == begin && runs_.back().tensor == index) {
+    runs_.back().end = end;
+    runs_.back().block_count += blocks.end - blocks.first;
+  } else {
+    runs_.push_back({index, blocks.first, blocks.end - blocks.first, begin, end});
+  }
 }
 
 // Calls visit(begin, size_bytes), in the part, for all between the runs.
@@ -141,25 +153,30 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
                                  DeviceStream& stream) {
   const Tensor& tensor = file.header().tensors()[run.tensor];
   const TensorPlan::Step& step = file.plan(run.tensor).steps[step_index];
-  const ElementType type = element_type(tensor);
   StepBlocks& at = at_[step_index];
   at.begin(step, tensor, run.first_block, run.first_block + run.block_count);
   const GroupTables* group = nullptr;
-  for (std::uint64_t i = 0; i < run.block_count; ++i) {
-    const std::uint64_t block = run.first_block + i;
+  const std::uint64_t end = run.first_block + run.block_count;
+  for (std::uint64_t block = run.first_block; block < end;) {
     try {
-      if (at.coding_of(block) == StepBlocks::Coding::same) continue;
+      if (at.coding_of(block) == StepBlocks::Coding::same) {
+        ++block;
+        continue;
+      }
       const StepBlocks::Classed classed = at.classed(block);
       if (classed.group != group) {
         patches_.end(stream);
         group = classed.group;
         patches_.begin(*group);
       }
-      const std::uint64_t size_bytes = std::min(block_bytes(tensor), tensor.size_bytes() - block * block_bytes(tensor));
-      patches_.add(classed.in_group, *classed.changes, blocks + i * block_bytes(tensor),
-                   static_cast<std::uint32_t>(size_bytes / type.width_bytes), patched_.size(), stream);
-      patched_.push_back({step.delta.get(), &tensor, block});
-      at.forget_batches_before(block + 1);  // they are copied
+      const Strips strips = group->shape().strips();
+      const IndexRange strip = strips.blocks_of(strips.of(classed.in_group));
+      const std::uint64_t blocks_there = std::min(strip.end - classed.in_group, end - block);
+      patches_.add({classed.in_group, classed.in_group + blocks_there}, *classed.changes,
+                   blocks + (block - run.first_block) * block_bytes(tensor), patched_.size(), stream);
+      block += blocks_there;
+      patched_.push_back({step.delta.get(), &tensor, block - 1});
+      at.forget_batches_before(block);  // they are copied
     } catch (const Error& error) {
       if (error.fault() != Fault::corrupt) throw;
       refuse(error.fault(), *step.delta, tensor, block, error.what());

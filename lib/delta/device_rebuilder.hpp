@@ -52,6 +52,7 @@ class DeviceRebuilder {
 
   void start();
   void list_runs(const RebuiltFile& file, const Part& part);
+  void add_to_runs(const Tensor& tensor, std::size_t index, const IndexRange& blocks);
   bool is_for_device(const RebuiltFile& file, std::size_t tensor, std::uint64_t block);
   template <class Visit>
   void each_stretch_between(const Part& part, Visit visit) const;

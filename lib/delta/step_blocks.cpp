@@ -51,15 +51,17 @@ const GroupTables* StepBlocks::tables_of(std::size_t group_index) {
   const std::uint64_t first = group.first_block * k_block_elements;
   const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor_->element_count() - first);
   auto tables = std::make_unique<const GroupTables>(
-      parameters, GroupShape{element_type(*tensor_), group.block_count, element_count, matrix_place(*tensor_, first)});
-  const std::span<const ClassCounts> counts = tables->parameters().blocks;
-  for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
-    const auto batch = counts.subspan(block, std::min(group.blocks_in_batch, group.block_count - block));
-    const DeltaEntry::Place place = step_.entry->place_of(group_index, block);
+      parameters, GroupShape{element_type(*tensor_), group.block_count, element_count, matrix_place(*tensor_, first),
+                             group.strips.blocks_in_strip});
+  const std::span<const ClassCounts> counts = tables->parameters().strips;
+  for (std::uint64_t strip = 0; strip < counts.size(); strip += group.strips_in_batch) {
+    const auto batch = counts.subspan(strip, std::min(group.strips_in_batch, counts.size() - strip));
+    const std::uint64_t block = group.first_block + group.strips.blocks_of(strip).first;
+    const DeltaEntry::Place place = step_.entry->place_of(block);
     const bool has_classed = std::ranges::any_of(batch, is_classed);
     if (place.begin == place.end && has_classed)
       throw Error(Fault::corrupt, "", fmt::format("its group takes block {} for a classed one", block));
-    if (place.begin != place.end && !has_classed && group.blocks_in_batch > 1)
+    if (place.begin != place.end && !has_classed && !group.may_be_alone())
       throw Error(Fault::corrupt, "", fmt::format("its group has bytes for block {}, where nothing changed", block));
   }
   return groups_.emplace_back(Group{group_index, std::move(tables)}).tables.get();
@@ -72,8 +74,9 @@ StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
   const DeltaEntry::Place place = entry.place_of(group_index, block - group.first_block);
   if (place.begin == place.end) return Coding::same;
   const GroupTables* const tables = tables_of(group_index);
-  if (tables != nullptr && is_classed(tables->parameters().blocks[block - group.first_block])) return Coding::classed;
-  return group.blocks_in_batch > 1 ? Coding::same : Coding::alone;
+  if (tables != nullptr && is_classed(tables->parameters().strips[group.strips.of(block - group.first_block)]))
+    return Coding::classed;
+  return group.may_be_alone() ? Coding::alone : Coding::same;
 }
 
 const StepBlocks::Batch* StepBlocks::kept_batch(std::uint64_t block) const {
@@ -113,21 +116,22 @@ StepBlocks::Classed StepBlocks::classed(std::uint64_t block) {
   const std::size_t group_index = step_.entry->group_of(block);
   const EntryGroup& group = entry_group(group_index);
   const std::uint64_t in_group = block - group.first_block;
-  if (const Batch* const kept = kept_batch(block))
-    return {kept->tables, in_group, &kept->decoded->changes_of(in_group)};
+  const std::uint64_t strip = group.strips.of(in_group);
+  if (const Batch* const kept = kept_batch(block)) return {kept->tables, in_group, &kept->decoded->changes_of(strip)};
   const GroupTables* const tables = tables_of(group_index);
   const DeltaEntry::Place place = step_.entry->place_of(group_index, in_group);
   read();
   const auto coded = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
-  const std::uint64_t first = in_group - in_group % group.blocks_in_batch;
-  const BlockRange blocks{first, std::min(first + group.blocks_in_batch, group.block_count)};
+  const std::uint64_t first = strip - strip % group.strips_in_batch;
+  const IndexRange strips{first, std::min(first + group.strips_in_batch, group.strips.count())};
   auto& idle = with_->idle;
   if (idle.empty()) idle.push_back(std::make_unique<DecodedBatch>());
-  with_->decoder.decode(*with_->engine, *tables, blocks, coded, *idle.back());
-  const Batch& batch = batches_.emplace_back(
-      Batch{tables, group.first_block + blocks.first, group.first_block + blocks.end, std::move(idle.back())});
+  with_->decoder.decode(*with_->engine, *tables, strips, coded, *idle.back());
+  const Batch& batch = batches_.emplace_back(Batch{tables, group.first_block + group.strips.blocks_of(first).first,
+                                                   group.first_block + group.strips.blocks_of(strips.end - 1).end,
+                                                   std::move(idle.back())});
   idle.pop_back();
-  return {tables, in_group, &batch.decoded->changes_of(in_group)};
+  return {tables, in_group, &batch.decoded->changes_of(strip)};
 }
 
 std::size_t StepBlocks::kept_bytes() const {

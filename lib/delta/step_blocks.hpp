@@ -46,9 +46,9 @@ class StepBlocks {
   struct Classed {
     const GroupTables* group;
     std::uint64_t in_group;
-    const ClassedChanges* changes;
+    const ClassedChanges* changes;  ///< of its strip
   };
-  /// Of a block that is classed.
+  /// Of a block that is in a classed strip, whether it has changes or not.
   Classed classed(std::uint64_t block);
 
   /// What batches that are kept take.

@@ -4,6 +4,7 @@
 #include "base/reader.hpp"
 #include "delta/delta_reader.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,6 +20,22 @@ struct TensorPlan {
     const DeltaEntry* entry;
   };
   std::vector<Step> steps;
+
+  /// The fewest blocks around this one that no step has a strip across the edges of: blocks are patched from the first
+  /// of such on. No more than k_most_blocks_in_strip.
+  IndexRange strips_around(std::uint64_t block) const {
+    IndexRange blocks{block, block + 1};
+    for (bool is_wider = true; is_wider;) {
+      is_wider = false;
+      for (const Step& step : steps) {
+        const std::uint64_t first = step.entry->strip_of(blocks.first).first;
+        const std::uint64_t end = step.entry->strip_of(blocks.end - 1).end;
+        is_wider = is_wider || first < blocks.first || end > blocks.end;
+        blocks = {std::min(first, blocks.first), std::max(end, blocks.end)};
+      }
+    }
+    return blocks;
+  }
 };
 
 }  // namespace wdelta

@@ -12,6 +12,7 @@ BlockChain::BlockChain(const Engine& engine) : engine_(&engine), decoder_(engine
 void BlockChain::begin(ElementType type) {
   type_ = type;
   for (auto& steps : steps_) steps.clear();
+  strips_.clear();
 }
 
 void BlockChain::add(const Place& place, std::span<const std::uint8_t> coded) {
@@ -20,7 +21,17 @@ void BlockChain::add(const Place& place, std::span<const std::uint8_t> coded) {
 
 void BlockChain::add(const Place& place, const GroupTables& group, std::uint64_t in_group,
                      const ClassedChanges& changes) {
-  add(place.block, {place.delta, {}, &group, in_group, changes});
+  Step step{place.delta, {}, &group, in_group, changes};
+  const Strips strips = group.shape().strips();
+  const IndexRange blocks = strips.blocks_of(strips.of(in_group));
+  step.changes.blocks_left = static_cast<std::uint32_t>(blocks.end - in_group);
+  if (in_group == blocks.first && step.changes.blocks_left > 1) strips_.push_back({place.delta, {}});
+  if (blocks.end - blocks.first > 1) {
+    const auto strip = std::ranges::find(strips_.rbegin(), strips_.rend(), place.delta, &Strip::delta);
+    if (strip == strips_.rend()) throw Error(Fault::internal, "", "blocks are read from the middle of a strip on");
+    step.changes.progress = &strip->progress;
+  }
+  add(place.block, step);
 }
 
 void BlockChain::add(std::size_t block, const Step& step) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -29,11 +30,12 @@ class BlockChain {
   };
   /// The next delta of a block: what BlockDecoder::apply() takes, which must stay where it is until the next begin().
   void add(const Place& place, std::span<const std::uint8_t> coded);
-  /// The same where the block is classed, number `in_group` of the group; flips are expanded when they are needed.
+  /// The same where the block is classed, number `in_group` of the group, with the changes of its strip; flips are
+  /// expanded when they are needed. The blocks of a strip are added in order, from the first on.
   void add(const Place& place, const GroupTables& group, std::uint64_t in_group, const ClassedChanges& changes);
 
-  /// Turns elements of a block into what its deltas make of them, in the order in which they were added. Throws as
-  /// BlockDecoder::apply() does; at() is the delta then.
+  /// Turns elements of a block into what its deltas make of them, in the order in which they were added; once for each
+  /// block, in order. Throws as BlockDecoder::apply() does; at() is the delta then.
   void apply(std::size_t block, std::span<std::uint8_t> elements);
   std::size_t at() const { return at_; }
 
@@ -59,6 +61,11 @@ class BlockChain {
 
   ElementType type_{};
   std::vector<std::vector<Step>> steps_;  // by block
+  struct Strip {
+    std::size_t delta;
+    StripProgress progress;
+  };
+  std::deque<Strip> strips_;  // of several blocks
   std::size_t at_ = 0;
 };
 

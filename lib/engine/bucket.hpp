@@ -15,8 +15,11 @@ constexpr std::uint64_t bucket_begin(std::uint32_t bucket) {
   return bucket < 4 ? bucket : std::uint64_t{2 + (bucket & 1)} << bucket_raw_bits(bucket);
 }
 
-inline constexpr std::uint32_t k_gap_buckets = 32;        ///< numbers up to 65,535
+inline constexpr std::uint32_t k_gap_buckets = 38;        ///< numbers up to 2^19 - 1
 inline constexpr std::uint32_t k_magnitude_buckets = 62;  ///< numbers up to 2^31 - 1
 inline constexpr std::uint32_t k_step_symbols = 2 * k_magnitude_buckets;
+/// Of a gap and a magnitude.
+inline constexpr std::uint32_t k_most_raw_bits =
+    bucket_raw_bits(k_gap_buckets - 1) + bucket_raw_bits(k_magnitude_buckets - 1);
 
 }  // namespace wdelta

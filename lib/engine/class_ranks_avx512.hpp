@@ -84,6 +84,20 @@ struct Ranks {
       census.count(marks);
     }
   }
+  /// Of each of 16 classes, of so many elements that were marked.
+  void store_members(const char* elements, std::uint32_t count, const ClassTable& table, std::uint32_t* members) const {
+    std::uint32_t all = 0;
+    for (std::uint32_t k = 0; k < 16; ++k) {
+      std::uint16_t of_class = 0;
+      if (k < 4 * quarters) {
+        __builtin_memcpy(&of_class, reinterpret_cast<const char*>(&census.members[k / 4]) + k % 4 * sizeof(of_class),
+                         sizeof(of_class));
+      }
+      all += members[k] = of_class;
+    }
+    // All 65,536 of one class are none in 16 bits.
+    if (all != count) members[table.class_of[context_of<T, order>(load<T>(elements, 0))]] = count;
+  }
   // With marks and counts at hand a change needs no more than a few look-ups, whatever word it is in; where they are is
   // found for 32 changes at once. The stretch begins at position `first`.
   void rank(std::uint32_t first, const std::uint16_t* positions, const std::uint8_t* classes, std::uint32_t changes,

@@ -29,7 +29,7 @@ constexpr Buckets k_buckets = [] {
 template <class T>
 std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                             std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+                            std::uint32_t* ranks, void* moves, std::uint64_t* raw_bits) {
   std::uint64_t at = *raw_bits;
   std::uint32_t i = 0;
   std::uint64_t last = 0;
@@ -47,12 +47,12 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
       store<T>(moves, i, static_cast<T>((distance ^ negative) - negative));
       at += gap_bits + distance_bits;
       next += k_buckets.begin[gap] + _bzhi_u64(bits, gap_bits);
-      store<std::uint16_t>(ranks, i, static_cast<std::uint16_t>(next++));
+      store<std::uint32_t>(ranks, i, static_cast<std::uint32_t>(next++));
     }
     last = next > last ? next : last;
   }
   *raw_bits = at;
-  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+  return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
 template <class T, Order order>
@@ -61,10 +61,14 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   MovedElements<T, k_stretch> moved;
   std::uint32_t next[16];
   std::uint32_t end[16];
+  std::uint32_t members_before[16];  // of the strip, before the block
   std::uint32_t waiting = 0;
-  for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-    next[k] = waiting;
-    end[k] = waiting += changes->class_changes[k];
+  StripProgress* const progress = changes->progress;
+  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
+    next[k] = begin + (progress == nullptr ? 0 : progress->changes[k]);
+    end[k] = begin += changes->class_changes[k];
+    members_before[k] = progress == nullptr ? 0 : progress->members[k];
+    waiting += end[k] - next[k];
   }
   char* const bytes = static_cast<char*>(elements);
   for (std::uint32_t first = 0; first < count && waiting > 0; first += k_stretch) {
@@ -77,7 +81,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
       classes.count(k);
       const std::uint16_t* const before = classes.before[k];
       for (; change < end[k]; ++change) {
-        const std::uint32_t rank = load<std::uint16_t>(changes->ranks, change);
+        const std::uint32_t rank = load<std::uint32_t>(changes->ranks, change) - members_before[k];
         if (rank >= classes.members[k]) break;
         // The last word that has no more members before it than the rank says, by halves.
         std::uint32_t word = 0;
@@ -94,7 +98,13 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     waiting -= moved.count;
     moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) { return moved.position[i]; });
   }
-  return waiting == 0;
+  if (changes->blocks_left == 1) return waiting == 0;
+  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
+    progress->changes[k] = next[k] - begin;
+    begin = end[k];
+    if (next[k] < end[k]) progress->members[k] = members_before[k] + classes.members[k];
+  }
+  return true;
 }
 
 template <class T, Order order>

@@ -80,23 +80,35 @@ void copy_moves(const T* moves, __mmask32 there, T* copy) {
 template <class T>
 struct Waiting {
   void begin(const ClassedChanges& all, const std::uint8_t* place_of_class) {
-    std::uint32_t next = 0;
+    std::uint32_t end = 0;
     count = 0;
     for (std::uint32_t k = 0; k <= all.bound_count; ++k) {
-      if (all.class_changes[k] != 0) {
-        place[count] = place_of_class == nullptr ? k : place_of_class[k];
-        ranks[count] = all.ranks + next;
-        moves[count] = static_cast<const T*>(all.moves) + next;
-        changes[count] = all.class_changes[k];
-        members[count++] = 0;
-      }
-      next += all.class_changes[k];
+      const std::uint32_t next = end + (all.progress == nullptr ? 0 : all.progress->changes[k]);
+      end += all.class_changes[k];
+      if (next == end) continue;
+      class_of_place[count] = static_cast<std::uint8_t>(k);
+      place[count] = place_of_class == nullptr ? k : place_of_class[k];
+      ranks[count] = all.ranks + next;
+      moves[count] = static_cast<const T*>(all.moves) + next;
+      changes[count] = end - next;
+      members[count++] = all.progress == nullptr ? 0 : all.progress->members[k];
     }
+  }
+  /// Behind the block. Returns false where changes are left over in the end.
+  bool finish(const ClassedChanges& all) const {
+    if (all.blocks_left == 1) return count == 0;
+    for (std::uint32_t k = 0; k <= all.bound_count; ++k) all.progress->changes[k] = all.class_changes[k];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      all.progress->changes[class_of_place[i]] -= changes[i];
+      all.progress->members[class_of_place[i]] = members[i];
+    }
+    return true;
   }
   /// Forgets those that have none left.
   void close_ranks() {
     std::uint32_t left = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
+      class_of_place[left] = class_of_place[i];
       place[left] = place[i];
       ranks[left] = ranks[i];
       moves[left] = moves[i];
@@ -108,27 +120,37 @@ struct Waiting {
   }
 
   std::uint32_t count;
+  std::uint8_t class_of_place[16];
   std::uint32_t place[16];  ///< the class, or where its members are
-  const std::uint16_t* ranks[16];
+  const std::uint32_t* ranks[16];
   const T* moves[16];
   std::uint32_t changes[16];
-  std::uint16_t members[16];  ///< before the stretch
+  std::uint32_t members[16];  ///< of the strip, before the stretch
 };
+
+/// What lies beyond 16 bits lies beyond the stretch too.
+__m512i ranks_in_stretch(const std::uint32_t* ranks, __mmask32 there, __m512i before_stretch) {
+  const auto half = [&](std::uint32_t first) {
+    const __m512i in_strip = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(there >> first), ranks + first);
+    return _mm512_maskz_cvtusepi32_epi16(0xffff, _mm512_sub_epi32(in_strip, before_stretch));
+  };
+  return _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(half(0)), half(16), 1);
+}
 
 /// Finds those changes of a class that lie in the stretch, which begins at `first`. Calls make_room() when there is
 /// none for 32 more.
 template <class T, class Places, class MakeRoom>
 void find_changes(Waiting<T>& waiting, std::uint32_t i, std::uint32_t first, const WordTable& table,
                   const Powers& powers, Stretch<T, Places>& stretch, MakeRoom make_room) {
-  const __m512i before_stretch = _mm512_set1_epi16(static_cast<short>(waiting.members[i]));
+  const __m512i before_stretch = _mm512_set1_epi32(static_cast<int>(waiting.members[i]));
   const __m512i all = _mm512_set1_epi16(static_cast<short>(table.members()));
-  waiting.members[i] = static_cast<std::uint16_t>(waiting.members[i] + table.members());
-  const std::uint16_t* ranks = waiting.ranks[i];
+  waiting.members[i] += table.members();
+  const std::uint32_t* ranks = waiting.ranks[i];
   const T* moves = waiting.moves[i];
   std::uint32_t left = waiting.changes[i];
   for (;;) {
     const __mmask32 there = left >= 32 ? ~0U : _bzhi_u32(~0U, left);
-    const __m512i rank = _mm512_sub_epi16(_mm512_maskz_loadu_epi16(there, ranks), before_stretch);
+    const __m512i rank = ranks_in_stretch(ranks, there, before_stretch);
     const __mmask32 here = _mm512_mask_cmplt_epu16_mask(there, rank, all);
     if (here == 0) break;
     if (stretch.moved.count > k_moves_at_a_time - 32) make_room();
@@ -184,7 +206,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     waiting.close_ranks();
     move();
   }
-  return waiting.count == 0;
+  return waiting.finish(*changes);
 }
 
 // Stretch by stretch, each through all deltas: of bf16 it and a map of 16 ranges are 70 KiB, where the whole block and
@@ -223,8 +245,10 @@ std::uint32_t apply_chained(void* elements, std::uint32_t count, const ClassRang
       crossings.clear();
     }
   }
-  std::uint32_t right = 0;
-  while (right < delta_count && waiting[right].count == 0) ++right;
+  std::uint32_t right = delta_count;
+  for (std::uint32_t i = delta_count; i > 0; --i) {
+    if (!waiting[i - 1].finish(deltas[i - 1].changes)) right = i - 1;
+  }
   return right;
 }
 

@@ -31,25 +31,25 @@ GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupSh
 
 ClassedDecoder::ClassedDecoder() = default;
 
-void DecodedBatch::begin(const BlockRange& blocks, std::size_t changes, std::size_t width_bytes) {
+void DecodedBatch::begin(const IndexRange& strips, std::size_t changes, std::size_t width_bytes) {
   constexpr std::size_t k_slack_changes = 64;
   constexpr std::size_t k_least_bytes = std::size_t{64} << 10;  // larger ones may come: pages cost when touched
   const auto aligned = [](std::size_t size) { return (size + 63) / 64 * 64; };
-  const std::size_t rank_bytes = aligned((changes + k_slack_changes) * sizeof(std::uint16_t));
+  const std::size_t rank_bytes = aligned((changes + k_slack_changes) * sizeof(std::uint32_t));
   size_bytes_ = rank_bytes + (changes + k_slack_changes) * width_bytes;
   std::uint8_t* const memory = memory_.of_size(std::max(size_bytes_, k_least_bytes)).data();
-  ranks_ = reinterpret_cast<std::uint16_t*>(memory);
+  ranks_ = reinterpret_cast<std::uint32_t*>(memory);
   moves_ = memory + rank_bytes;
-  first_block_ = blocks.first;
-  changes_.assign(blocks.end - blocks.first, {});
+  first_strip_ = strips.first;
+  changes_.assign(strips.end - strips.first, {});
 }
 
-ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& group, const IndexRange& strips,
                                        std::span<const std::uint8_t> coded) {
   const GroupParameters& parameters = group.parameters();
   std::uint32_t changes = 0;
-  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
-    const ClassCounts& counts = parameters.blocks.at(block);
+  for (std::uint64_t strip = strips.first; strip < strips.end; ++strip) {
+    const ClassCounts& counts = parameters.strips.at(strip);
     for (std::uint32_t k = 0; k < parameters.class_count(); ++k) {
       const std::uint32_t of_class = counts[k];
       if (of_class > k_most_batch_changes - changes) refuse("its batch has more changes than any may have");
@@ -66,33 +66,33 @@ ClassedSymbols ClassedDecoder::symbols(const Engine& engine, const GroupTables& 
   return {{change_classes_.get(), changes}, {gap_symbols_.get(), changes}, {step_symbols_.get(), changes}};
 }
 
-void ClassedDecoder::decode(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+void ClassedDecoder::decode(const Engine& engine, const GroupTables& group, const IndexRange& strips,
                             std::span<const std::uint8_t> coded, DecodedBatch& batch) {
   const GroupParameters& parameters = group.parameters();
   const GroupShape& shape = group.shape();
   const ClassedKernels& kernels = engine.classed(shape.type);
-  const auto changes = static_cast<std::uint32_t>(symbols(engine, group, blocks, coded).classes.size());
-  batch.begin(blocks, changes, shape.type.width_bytes);
+  const auto changes = static_cast<std::uint32_t>(symbols(engine, group, strips, coded).classes.size());
+  batch.begin(strips, changes, shape.type.width_bytes);
   std::uint64_t raw_bits = 0;
   std::uint32_t first = 0;
-  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
-    const ClassCounts& counts = parameters.blocks[block];
-    std::uint16_t* const ranks = batch.ranks_ + first;
+  for (std::uint64_t strip = strips.first; strip < strips.end; ++strip) {
+    const ClassCounts& counts = parameters.strips[strip];
+    std::uint32_t* const ranks = batch.ranks_ + first;
     std::uint8_t* const moves = batch.moves_ + std::size_t{first} * shape.type.width_bytes;
-    batch.changes_[block - blocks.first] = {
+    batch.changes_[strip - strips.first] = {
         .bounds = parameters.bounds.data(),
         .bound_count = static_cast<std::uint32_t>(parameters.bounds.size()),
         .class_changes = counts.data(),
         .ranks = ranks,
         .moves = moves,
         .flips = nullptr,
+        .progress = nullptr,
+        .blocks_left = 1,
     };
     const std::uint32_t needed =
         kernels.join_raw_bits(gap_symbols_.get() + first, step_symbols_.get() + first, k_most_classes, counts.data(),
                               raw_.get(), ranks, moves, &raw_bits);
-    const std::uint64_t elements =
-        std::min<std::uint64_t>(k_block_elements, shape.element_count - block * k_block_elements);
-    if (needed > elements) refuse("a change lies outside the block");
+    if (needed > shape.elements_of(shape.strips().blocks_of(strip))) refuse("a change lies outside the block");
     first = std::accumulate(counts.begin(), counts.end(), first);
   }
   require_raw_bits(raw_bits, changes);

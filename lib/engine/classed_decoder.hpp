@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes batches of classed blocks (wdelta-delta.5, "Classed blocks"); the encoder is ClassedEncoder.
+// Decodes batches of classed strips (wdelta-delta.5, "Classed blocks"); the encoder is ClassedEncoder.
 #pragma once
 
 #include "base/buffer.hpp"
@@ -13,13 +13,7 @@
 
 namespace wdelta {
 
-/// Blocks of a group, by their numbers there.
-struct BlockRange {
-  std::uint64_t first;
-  std::uint64_t end;  ///< behind the last
-};
-
-/// The symbols of a batch, change by change, block after block in the order of their classes.
+/// The symbols of a batch, change by change, strip after strip in the order of their classes.
 struct ClassedSymbols {
   std::span<const std::uint8_t> classes;
   std::span<const std::uint8_t> gaps;   ///< buckets
@@ -29,21 +23,21 @@ struct ClassedSymbols {
 /// What a batch says, decoded as far as that needs no base. Keeps its memory from batch to batch.
 class DecodedBatch {
  public:
-  /// Of the block with that number in the group, which is classed and in the batch; they stay until the next is
-  /// decoded. What is not about changes belongs to the group, and flips are null.
-  const ClassedChanges& changes_of(std::uint64_t block) const { return changes_[block - first_block_]; }
+  /// Of the strip with that number in the group, which is classed and in the batch; they stay until the next is
+  /// decoded. What is not about changes belongs to the group; flips and progress are null.
+  const ClassedChanges& changes_of(std::uint64_t strip) const { return changes_[strip - first_strip_]; }
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
   friend class ClassedDecoder;
   /// For changes of elements so wide, and for what kernels write behind the last of them.
-  void begin(const BlockRange& blocks, std::size_t changes, std::size_t width_bytes);
+  void begin(const IndexRange& strips, std::size_t changes, std::size_t width_bytes);
 
-  std::uint64_t first_block_ = 0;
-  std::vector<ClassedChanges> changes_;  // of each block
+  std::uint64_t first_strip_ = 0;
+  std::vector<ClassedChanges> changes_;  // of each strip
   Buffer memory_;
   std::size_t size_bytes_ = 0;
-  std::uint16_t* ranks_ = nullptr;
+  std::uint32_t* ranks_ = nullptr;
   std::uint8_t* moves_ = nullptr;
 };
 
@@ -70,12 +64,12 @@ class ClassedDecoder {
   ClassedDecoder();
 
   /// The symbols alone; they are kept until the next call. Arguments as for decode().
-  ClassedSymbols symbols(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+  ClassedSymbols symbols(const Engine& engine, const GroupTables& group, const IndexRange& strips,
                          std::span<const std::uint8_t> coded);
 
-  /// Decodes a batch, which is these blocks of the group. Throws Error(corrupt) with an empty object when `coded` is
+  /// Decodes a batch, which is these strips of the group. Throws Error(corrupt) with an empty object when `coded` is
   /// none in the format; whatever the bytes, nothing is read outside them.
-  void decode(const Engine& engine, const GroupTables& group, const BlockRange& blocks,
+  void decode(const Engine& engine, const GroupTables& group, const IndexRange& strips,
               std::span<const std::uint8_t> coded, DecodedBatch& batch);
 
  private:
@@ -92,7 +86,7 @@ class ClassedDecoder {
   std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
   std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
   // All that any symbols could ask for, and what is looked at behind it; whether they may is told afterwards.
-  static constexpr std::size_t k_most_raw_bytes = std::size_t{44} * k_most_batch_changes / 8 + 16;
+  static constexpr std::size_t k_most_raw_bytes = std::size_t{k_most_raw_bits} * k_most_batch_changes / 8 + 16;
   std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);
   std::size_t raw_bytes_ = 0;
 };

@@ -21,7 +21,7 @@ void ClassedEncoder::begin(std::span<const ClassCoding> classes, const ChangeSym
   symbols_ = &symbols;
   batches_ = batches;
   appended_ = 0;
-  first_block_ = 0;
+  first_strip_ = 0;
   entries_.assign(classes.size() * k_class_entries, 0);
   for (std::size_t k = 0; k < classes.size(); ++k) {
     if (!classes[k].is_used()) continue;
@@ -58,25 +58,25 @@ void ClassedEncoder::code_some(const CodingKernels& coding) {
   const auto left = batches_.subspan(appended_);
   const auto batches = left.first(std::min<std::size_t>(left.size(), k_most_streams));
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    begin_stream(symbols_->blocks().subspan(first_block_, batches[i]), coded_[i], streams_[i]);
+    begin_stream(symbols_->strips().subspan(first_strip_, batches[i]), coded_[i], streams_[i]);
     streams_[i].words = words_end(i);
-    first_block_ += batches[i];
+    first_strip_ += batches[i];
   }
   coding.encode_symbols(entries_.data(), streams_.data(), static_cast<std::uint32_t>(batches.size()));
 }
 
-void ClassedEncoder::begin_stream(std::span<const BlockSymbols> blocks, Batch& batch, SymbolStream& stream) const {
+void ClassedEncoder::begin_stream(std::span<const StripSymbols> strips, Batch& batch, SymbolStream& stream) const {
   batch.counts.clear();
   batch.raw.clear();
   BitJoiner raw(batch.raw);
   std::size_t changes = 0;
-  for (const BlockSymbols& block : blocks) {
-    batch.counts.push_back(block.counts);
-    raw.append(symbols_->raw_of(block), block.raw_bits);
-    changes += block.change_count;
+  for (const StripSymbols& strip : strips) {
+    batch.counts.push_back(strip.counts);
+    raw.append(symbols_->raw_of(strip), strip.raw_bits);
+    changes += strip.change_count;
   }
-  stream.pairs = {symbols_->gaps_of(blocks.front()), symbols_->steps_of(blocks.front()), batch.counts.front().data(),
-                  static_cast<std::uint32_t>(blocks.size())};
+  stream.pairs = {symbols_->gaps_of(strips.front()), symbols_->steps_of(strips.front()), batch.counts.front().data(),
+                  static_cast<std::uint32_t>(strips.size())};
   stream.lanes = lanes_for(static_cast<std::uint32_t>(changes));
   // The first states carry raw bits: the decoder ends with them, and starts with nothing wasted.
   batch.raw_in_states = std::min<std::size_t>(batch.raw.size(), state_payload_bytes(stream.lanes));

@@ -8,7 +8,7 @@ namespace {
 template <class T>
 std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                             std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+                            std::uint32_t* ranks, void* moves, std::uint64_t* raw_bits) {
   const auto bits_of = [](std::uint32_t bucket) { return bucket < 4 ? 0 : bucket / 2 - 1; };
   const auto begin = [](std::uint32_t bucket, std::uint32_t bits) {
     return bucket < 4 ? bucket : (2 + (bucket & 1)) << bits;
@@ -31,12 +31,12 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
       store<T>(moves, i, static_cast<T>((distance ^ negative) - negative));
       at += gap_bits + distance_bits;
       next += begin(gap_symbols[i], gap_bits) + (static_cast<std::uint32_t>(bits) & ((1U << gap_bits) - 1));
-      store<std::uint16_t>(ranks, i, static_cast<std::uint16_t>(next++));
+      store<std::uint32_t>(ranks, i, static_cast<std::uint32_t>(next++));
     }
     last = next > last ? next : last;
   }
   *raw_bits = at;
-  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+  return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
 /// Members of classes in a run of elements, counted in bytes of two words: in registers, where a table of counts would
@@ -58,18 +58,21 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   constexpr std::uint32_t k_never = ~std::uint32_t{0};
   std::uint8_t class_of[256];
   list_classes(changes->bounds, changes->bound_count, class_of);
-  const auto rank_of = [&](std::uint32_t change) { return load<std::uint16_t>(changes->ranks, change); };
+  const auto rank_of = [&](std::uint32_t change) { return load<std::uint32_t>(changes->ranks, change); };
+  StripProgress* const progress = changes->progress;
   std::uint32_t left[16];  // members of the class before the next change
   std::uint32_t next[16];
   std::uint32_t end[16];
   std::uint32_t waiting = 0;
-  for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-    next[k] = waiting;
-    end[k] = waiting += changes->class_changes[k];
-    left[k] = next[k] < end[k] ? rank_of(next[k]) : k_never;
+  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
+    next[k] = begin + (progress == nullptr ? 0 : progress->changes[k]);
+    end[k] = begin += changes->class_changes[k];
+    left[k] = next[k] < end[k] ? rank_of(next[k]) - (progress == nullptr ? 0 : progress->members[k]) : k_never;
+    waiting += end[k] - next[k];
   }
   constexpr std::uint32_t k_run = 32;
-  const bool are_few = waiting <= count / 128;  // else most runs have one, and are looked at twice
+  const bool are_few =
+      waiting / changes->blocks_left <= count / 128;  // else most runs have one, and are looked at twice
   const ClassCensus census(class_of);
   const auto passes = [&](std::uint32_t first) {
     std::uint64_t low = 0;
@@ -103,7 +106,13 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     ++next[k];
     left[k] = next[k] < end[k] ? rank_of(next[k]) - rank_of(next[k] - 1) - 1U : k_never;
   }
-  return waiting == 0;
+  if (changes->blocks_left == 1) return waiting == 0;
+  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
+    progress->changes[k] = next[k] - begin;
+    begin = end[k];
+    if (next[k] < end[k]) progress->members[k] = rank_of(next[k]) - left[k];
+  }
+  return true;
 }
 
 template <class T, Order order>

@@ -143,7 +143,7 @@ namespace {
 std::uint32_t raw_bits_of(std::uint32_t number) { return 30U - static_cast<std::uint32_t>(__builtin_clz(number | 3)); }
 
 template <class T>
-std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
+std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
                     std::uint8_t* step_symbols, std::uint8_t* raw) {
   std::uint64_t pending = 0;
   std::uint32_t pending_bits = 0;
@@ -171,7 +171,7 @@ std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t cha
 
 }  // namespace
 
-std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+std::uint64_t split_raw_bits_avx2(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                   std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                   std::uint8_t* raw) {
   return with_narrow_width(width_bytes, [&]<class T>(T) {

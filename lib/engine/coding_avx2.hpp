@@ -13,7 +13,7 @@ void order_bytes_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t
 void count_symbols_avx2(const std::uint8_t* symbols, std::uint32_t count, std::uint32_t symbol_count,
                         std::uint32_t* counts);
 void encode_symbols_avx2(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
-std::uint64_t split_raw_bits_avx2(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+std::uint64_t split_raw_bits_avx2(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                   std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                   std::uint8_t* raw);
 

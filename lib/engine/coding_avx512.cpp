@@ -290,7 +290,7 @@ __m512i load_some(__mmask16 there, const std::uint16_t* numbers) {
 __m512i load_some(__mmask16 there, const std::uint32_t* numbers) { return _mm512_maskz_loadu_epi32(there, numbers); }
 
 template <class T>
-std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
+std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
                     std::uint8_t* step_symbols, std::uint8_t* raw) {
   BitString string{raw};
   for (std::uint32_t i = 0; i < changes; i += 16) {
@@ -352,7 +352,7 @@ std::uint64_t split(const std::uint16_t* gaps, const T* steps, std::uint32_t cha
 
 }  // namespace
 
-std::uint64_t split_raw_bits_avx512(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+std::uint64_t split_raw_bits_avx512(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                     std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                     std::uint8_t* raw) {
   return with_narrow_width(width_bytes, [&]<class T>(T) {

@@ -18,7 +18,7 @@ void encode_stream_scalar(const std::uint64_t* entries, SymbolStream& stream);
 /// The same of entries that were looked up: the last of them.
 void encode_entries_scalar(const std::uint64_t* of_gaps, const std::uint64_t* of_steps, std::uint32_t changes,
                            SymbolStream& stream);
-std::uint64_t split_raw_bits_scalar(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+std::uint64_t split_raw_bits_scalar(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                     std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                     std::uint8_t* raw);
 

@@ -43,12 +43,15 @@ struct DeviceChanges {
 /// Arguments of DeviceStream::patch(): one block, its changes ordered by class as ClassedChanges has them.
 struct DevicePatch {
   void* elements;                   ///< patched in place; need not be aligned
-  std::uint32_t count;              ///< of elements
+  std::uint32_t count;              ///< of elements: of as many blocks as come one behind the other
   std::uint32_t first_change;       ///< where its changes begin in `ranks` and `moves`
   std::uint32_t class_changes[16];  ///< how many changes each class has
   std::uint32_t first_flip;         ///< where its words begin in `flips`; used where there are flips
-  std::uint32_t status;             ///< written: 0, or 1 when a class has not so many elements
+  std::uint32_t status;             ///< written: 0, or 1 when a class has not so many elements here
 };
+
+/// A patch that claims more changes together has status 1, and nothing is looked at.
+inline constexpr std::uint32_t k_most_patch_changes = 65536;
 
 /// Arguments of DeviceStream::apply_changes(): one block.
 struct DeviceSteps {
@@ -79,20 +82,21 @@ class DeviceStream {
   /// BlockKernels::find_changes() for every block, in one launch. `blocks` lie on the device.
   virtual void find_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                             const DeviceChanges& found) = 0;
-  /// BlockKernels::rank_changes() for every block; counts and positions as found before, `ranks` and `classes` laid out
-  /// alike. Elements are at most 4 bytes wide; `bounds` lie on the host.
+  /// BlockKernels::rank_changes() for every block with changes; counts and positions as found before, `ranks` and
+  /// `classes` laid out alike, and 16 numbers of members for each block. Elements are at most 4 bytes wide; `bounds`
+  /// lie on the host.
   virtual void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                             std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
-                            std::uint8_t* classes) = 0;
+                            std::uint8_t* classes, std::uint32_t* members) = 0;
   /// Packs what rank_changes() or find_changes() laid out by block: element i of block b, `width_bytes` wide, goes to
   /// starts[b] + i. `counts` and `starts` lie on the device.
   virtual void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts,
                     const std::uint32_t* starts, std::size_t block_count, void* to) = 0;
-  /// ClassedKernels::apply() for every block. All pointers lie on the device but `bounds`; `flips` may be null.
-  /// Elements of a block whose status is 1 are unspecified; nothing outside them is written whatever ranks and moves
-  /// say.
+  /// ClassedKernels::apply() for every strip, or what there is of it. All pointers lie on the device but `bounds`;
+  /// `flips` may be null. Elements of a strip whose status is 1 are unspecified; nothing outside them is written
+  /// whatever ranks and moves say.
   virtual void patch(ElementType type, DevicePatch* patches, std::size_t patch_count,
-                     std::span<const std::uint8_t> bounds, const std::uint16_t* ranks, const void* moves,
+                     std::span<const std::uint8_t> bounds, const std::uint32_t* ranks, const void* moves,
                      const std::uint64_t* flips) = 0;
   /// BlockKernels::apply_changes(): adds steps at positions of one block.
   virtual void apply_changes(ElementType type, void* elements, const std::uint16_t* positions, const void* steps,

@@ -19,6 +19,9 @@ constexpr std::size_t k_fetched_counts = k_counts + sizeof(std::uint32_t) * Devi
 constexpr std::size_t k_starts = k_fetched_counts + sizeof(std::uint32_t) * DeviceComparison::k_most_blocks;
 constexpr std::size_t k_lists = k_starts + sizeof(std::uint32_t) * DeviceComparison::k_most_blocks;
 
+// Members of classes in a block.
+constexpr std::size_t k_members_bytes = k_most_classes * sizeof(std::uint32_t);
+
 std::uint32_t* words_at(std::uint8_t* lists, std::size_t offset) {
   return reinterpret_cast<std::uint32_t*>(lists + offset);
 }
@@ -36,6 +39,8 @@ DeviceComparison::Packed::Packed(std::size_t changes) {
   contexts = behind(sizeof(std::uint8_t));
   ranks = behind(sizeof(std::uint16_t));
   classes = behind(sizeof(std::uint8_t));
+  members = end;
+  if (changes > 0) end += k_most_blocks * k_members_bytes;
 }
 
 DeviceComparison::DeviceComparison(Device& device, DeviceStream& stream)
@@ -176,8 +181,10 @@ void DeviceComparison::rank(std::size_t group_index, const ClassBounds& bounds) 
   DeviceChanges from = found(group);
   std::uint8_t* const classes = from.contexts;
   from.contexts = nullptr;
+  const std::size_t members = packed_.members + group.first_block * k_members_bytes;
   stream_->rank_changes(group.type, blocks_on_device() + group.first_block, group.block_count, bounds, from,
-                        ranks + first, classes);
+                        ranks + first, classes, words_at(packed_on_device_.begin(), members));
+  download(members, group.block_count * k_members_bytes);
   const std::uint32_t* const counts = words_at(lists_.begin(), k_fetched_counts) + group.first_block;
   const std::uint32_t* const starts = words_at(lists_.begin(), k_starts) + group.first_block;
   std::uint8_t* const packed = packed_on_device_.begin();
@@ -191,8 +198,10 @@ RankedChanges DeviceComparison::ranked(std::size_t group, std::size_t block) con
   const ComparedBlock found = compared(group, block);
   const std::size_t first = starts_[groups_[group].first_block + block];
   const std::uint8_t* const packed = packed_on_host_.begin();
+  const std::size_t index = groups_[group].first_block + block;
   return {found.positions, found.steps, reinterpret_cast<const std::uint16_t*>(packed + packed_.ranks) + first,
-          packed + packed_.classes + first};
+          packed + packed_.classes + first,
+          words_at(packed_on_host_.begin(), packed_.members + index * k_members_bytes)};
 }
 
 }  // namespace wdelta

@@ -58,6 +58,7 @@ class DeviceComparison {
     std::size_t contexts = 0;
     std::size_t ranks = 0;
     std::size_t classes = 0;
+    std::size_t members = 0;  ///< of each block
     std::size_t end = 0;
     explicit Packed(std::size_t changes = 0);
   };

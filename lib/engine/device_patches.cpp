@@ -34,7 +34,7 @@ std::uint8_t* DevicePatches::Pair::upload(DeviceStream& stream) {
 
 DevicePatches::DevicePatches(Device& device)
     : patches_(device, k_most_patches * sizeof(DevicePatch)),
-      ranks_(device, k_most_changes * sizeof(std::uint16_t)),
+      ranks_(device, k_most_changes * sizeof(std::uint32_t)),
       moves_(device, k_most_changes * sizeof(std::uint32_t)),
       flips_(device, k_most_patches * k_flip_words * sizeof(std::uint64_t)) {}
 
@@ -44,27 +44,35 @@ void DevicePatches::clear() {
   added_.clear();
   failed_.reset();
   group_ = nullptr;
-  changes_ = 0;
+  changes_ = flip_words_ = 0;
 }
 
-void DevicePatches::add(std::uint64_t block, const ClassedChanges& changes, void* elements, std::uint32_t element_count,
-                        std::size_t number, DeviceStream& stream) {
-  const std::uint64_t* const flips = expanded_.expand(0, *group_, block, element_count);
-  DevicePatch patch{elements, element_count, 0, {}, 0, 0};
+void DevicePatches::add(const IndexRange& blocks, const ClassedChanges& changes, void* elements, std::size_t number,
+                        DeviceStream& stream) {
+  const GroupShape& shape = group_->shape();
+  DevicePatch patch{elements, static_cast<std::uint32_t>(shape.elements_of(blocks)), 0, {}, 0, 0};
   std::uint32_t count = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) count += patch.class_changes[k] = changes.class_changes[k];
-  if (added_.size() == k_most_patches || ranks_.size_bytes / sizeof(std::uint16_t) + count > k_most_changes) {
+  const std::uint64_t flip_words = (blocks.end - blocks.first) * k_flip_words;
+  if (added_.size() == k_most_patches || ranks_.size_bytes / sizeof(std::uint32_t) + count > k_most_changes ||
+      flips_.size_bytes / sizeof(std::uint64_t) + flip_words > k_most_patches * k_flip_words) {
     end(stream);
     take_statuses(stream);
   }
   patch.first_change = changes_;
-  if (flips != nullptr) {
-    patch.first_flip = static_cast<std::uint32_t>((flips_.size_bytes - flips_.launched_bytes) / sizeof(std::uint64_t));
-    flips_.append(flips, (element_count + 63) / 64 * sizeof(std::uint64_t));
+  patch.first_flip = flip_words_;
+  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+    const auto element_count = static_cast<std::uint32_t>(shape.elements_of({block, block + 1}));
+    const std::uint64_t* const flips = expanded_.expand(0, *group_, block, element_count);
+    if (flips == nullptr) break;
+    flips_.append(flips, k_flip_words * sizeof(std::uint64_t));
+    flip_words_ += k_flip_words;
   }
-  ranks_.append(changes.ranks, count * sizeof(std::uint16_t));
+  ranks_.append(changes.ranks, count * sizeof(std::uint32_t));
   moves_.append(changes.moves, std::size_t{count} * group_->shape().type.width_bytes);
-  added_.push_back({number, patches_.size_bytes});
+  const Strips strips = shape.strips();
+  const bool is_whole = strips.blocks_of(strips.of(blocks.first)).end == blocks.end;
+  added_.push_back({number, patches_.size_bytes, is_whole});
   patches_.append(&patch, sizeof(patch));
   changes_ += count;
 }
@@ -76,13 +84,13 @@ void DevicePatches::end(DeviceStream& stream) {
   bounds_.push_back(parameters.bounds);
   std::uint8_t* const statuses = patches_.host.begin() + patches_.launched_bytes;
   std::uint8_t* const patches = patches_.upload(stream);
-  const auto* const ranks = reinterpret_cast<const std::uint16_t*>(ranks_.upload(stream));
+  const auto* const ranks = reinterpret_cast<const std::uint32_t*>(ranks_.upload(stream));
   const std::uint8_t* const moves = moves_.upload(stream);
   const auto* const flips = reinterpret_cast<const std::uint64_t*>(flips_.upload(stream));
   stream.patch(group_->shape().type, reinterpret_cast<DevicePatch*>(patches), patch_bytes / sizeof(DevicePatch),
                bounds_.back(), ranks, moves, parameters.mask.is_empty() ? nullptr : flips);
   stream.download(statuses, patches, patch_bytes);
-  changes_ = 0;
+  changes_ = flip_words_ = 0;
 }
 
 // The memory is free again then.
@@ -91,7 +99,7 @@ void DevicePatches::take_statuses(DeviceStream& stream) {
   for (const Added& added : added_) {
     DevicePatch patch;
     std::memcpy(&patch, patches_.host.begin() + added.begin, sizeof(patch));
-    if (patch.status != 0 && !failed_) failed_ = added.number;
+    if (patch.status != 0 && added.is_whole && !failed_) failed_ = added.number;
   }
   const GroupTables* const group = group_;
   const auto failed = failed_;

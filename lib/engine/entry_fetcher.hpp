@@ -16,7 +16,7 @@ class EntryFetcher {
   static constexpr std::uint32_t k_at_once = 256;
 
   EntryFetcher(const std::uint64_t* entries, const SymbolPairs& symbols) : entries_(entries), symbols_(&symbols) {
-    while (at_ < k_classes * symbols.blocks) first_of_class_ += symbols.class_changes[at_++];
+    while (at_ < k_classes * symbols.strips) first_of_class_ += symbols.class_changes[at_++];
     end_ = first_of_class_;
   }
 

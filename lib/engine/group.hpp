@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Consecutive blocks of one tensor: wdelta-delta.5, "Groups". They share the parameters of the coder; each batch of
-// them, one block or several, can still be decoded alone.
+// their strips can still be decoded alone, and each strip patched alone.
 #pragma once
 
 #include "engine/block.hpp"
@@ -17,7 +17,8 @@ namespace wdelta {
 struct CodedGroup {
   std::vector<std::uint8_t> parameters;  ///< empty when no block needs any
   std::vector<BlockSummary> blocks;
-  std::uint32_t blocks_in_batch = 1;     ///< that are coded together; of the last batch fewer may be left
+  std::uint32_t blocks_in_strip = 1;     ///< strips.hpp
+  std::uint32_t strips_in_batch = 1;     ///< that are coded together; of the last batch fewer may be left
   std::vector<std::size_t> batch_bytes;  ///< the size of each; 0 where nothing changed
   std::vector<std::uint8_t> bytes;       ///< the coded batches, one behind the other
 

@@ -17,13 +17,15 @@ constexpr std::uint32_t k_classes_by_default = 12;
 constexpr std::size_t k_few_changes = 512;
 // About so many changes make a batch: what it takes beside them is next to nothing then, and they stay in cache.
 constexpr std::size_t k_batch_changes = 4096;
+// Of how many blocks a strip is: more save little of the numbers of changes that are told for each strip, and whoever
+// wants a block has to begin with those before it in its strip.
+constexpr std::uint32_t k_blocks_in_strip = 4;
 // Classes are chosen once this many changes have been seen. Blocks before are held back.
 constexpr std::uint64_t k_telling_changes = 768;
 
 /// One block between the pass that finds its changes and the one that codes them.
 struct GatheredBlock {
   BlockSummary summary;
-  ClassCounts counts{};  ///< of its changes, where its classes are known
   // The block as it is coded alone, where that may be smaller.
   bool is_only_alone = false;
   BlockMode alone_mode = BlockMode::same;
@@ -59,7 +61,8 @@ struct HeldBlocks {
 void CodedGroup::clear() {
   parameters.clear();
   blocks.clear();
-  blocks_in_batch = 1;
+  blocks_in_strip = 1;
+  strips_in_batch = 1;
   batch_bytes.clear();
   bytes.clear();
 }
@@ -74,8 +77,10 @@ struct GroupEncoder::Scratch {
   std::unique_ptr<std::byte[]> steps = room<std::byte>((k_block_elements + 64) * sizeof(std::uint32_t));
   std::unique_ptr<std::uint16_t[]> ranks = room<std::uint16_t>(k_block_elements + 64);
   std::unique_ptr<std::uint8_t[]> change_classes = room<std::uint8_t>(k_block_elements + 64);
+  std::array<std::uint32_t, k_most_classes> members;
   // Of the group.
   ElementType type;
+  MatrixPlace place;
   std::uint64_t element_count = 0;
   bool is_classed = false;     // else its blocks are only coded alone
   bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
@@ -88,20 +93,20 @@ struct GroupEncoder::Scratch {
   ChangeSymbols symbols;
   std::vector<std::uint8_t> alone;
   std::size_t change_count = 0;
-  std::vector<std::size_t> batches;  // of how many blocks with changes each is that has some
+  std::vector<std::size_t> batches;  // of how many strips with changes each is that has some
   ClassedEncoder classed;
 
   void clear();
   GatheredBlock& begin_block();
   void choose_classes(const Engine& engine);
-  std::uint32_t first_element(std::size_t index) const { return static_cast<std::uint32_t>(index * k_block_elements); }
   void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
   void hold(std::size_t index, const FoundChanges& changes);
+  Strips choose_strips() const;
   GroupParameters fit_parameters(const CodingKernels& coding);
-  std::uint32_t choose_batches();
-  std::size_t list_batches(std::size_t blocks_in_batch);
-  std::span<const GatheredBlock> batch_from(std::size_t first, std::size_t blocks_in_batch) const {
-    return std::span(blocks).subspan(first, std::min(blocks_in_batch, blocks.size() - first));
+  std::uint32_t choose_batches(const Strips& strips);
+  std::size_t list_batches(std::size_t strips_in_batch);
+  std::span<const GatheredBlock> blocks_of(const IndexRange& range) const {
+    return std::span(blocks).subspan(range.first, range.end - range.first);
   }
 };
 
@@ -132,7 +137,7 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
 }
 
 void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, const FoundChanges& changes) {
-  blocks[index].counts = symbols.add(engine, type, *bounds, first_element(index), changes).counts;
+  symbols.add(engine, type, *bounds, index, changes);
 }
 
 void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
@@ -143,7 +148,15 @@ void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes)
   held.steps.append(typed_steps, changes.positions.size() * type.width_bytes);
 }
 
-// Everything but the counts of blocks.
+// Of one block each where one may be smaller alone.
+Strips GroupEncoder::Scratch::choose_strips() const {
+  Strips strips = {place.first_element / k_block_elements, blocks.size(), may_be_alone ? 1 : k_blocks_in_strip};
+  while (strips.blocks_in_strip > 1 && (strips.count() == blocks.size() || !symbols.can_make(strips)))
+    strips.blocks_in_strip /= 2;
+  return strips;
+}
+
+// Everything but the counts of strips.
 GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& coding) {
   GroupParameters parameters;
   parameters.bounds = *bounds;
@@ -158,31 +171,31 @@ GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& codin
   return parameters;
 }
 
-// Of blocks with many changes each is one, and so it is where one may be smaller alone.
-std::uint32_t GroupEncoder::Scratch::choose_batches() {
-  std::size_t blocks_in_batch = 1;
+// Of strips with many changes each is one, and so is a block where one may be smaller alone.
+std::uint32_t GroupEncoder::Scratch::choose_batches(const Strips& strips) {
+  std::size_t strips_in_batch = 1;
   if (!may_be_alone) {
     const std::size_t worth = std::max<std::size_t>(1, (change_count + k_batch_changes / 2) / k_batch_changes);
-    blocks_in_batch = std::min<std::size_t>((blocks.size() + worth - 1) / worth, k_most_blocks_in_batch);
+    strips_in_batch = std::min<std::size_t>((strips.count() + worth - 1) / worth, k_most_strips_in_batch);
   }
-  while (list_batches(blocks_in_batch) > k_most_batch_changes) blocks_in_batch = (blocks_in_batch + 1) / 2;
-  return static_cast<std::uint32_t>(blocks_in_batch);
+  while (list_batches(strips_in_batch) > k_most_batch_changes) strips_in_batch = (strips_in_batch + 1) / 2;
+  return static_cast<std::uint32_t>(strips_in_batch);
 }
 
 // Returns how many changes the largest has.
-std::size_t GroupEncoder::Scratch::list_batches(std::size_t blocks_in_batch) {
+std::size_t GroupEncoder::Scratch::list_batches(std::size_t strips_in_batch) {
   batches.clear();
   std::size_t most = 0;
-  for (std::size_t first = 0; first < blocks.size(); first += blocks_in_batch) {
-    std::size_t changed_blocks = 0;
-    std::size_t changes = 0;
-    for (const GatheredBlock& block : batch_from(first, blocks_in_batch)) {
-      if (!block.is_classed()) continue;
-      ++changed_blocks;
-      changes += block.summary.changes;
+  std::size_t changes = 0;
+  std::optional<std::size_t> batch;
+  for (const StripSymbols& strip : symbols.strips()) {
+    if (batch != strip.strip / strips_in_batch) {
+      batch = strip.strip / strips_in_batch;
+      batches.push_back(0);
+      changes = 0;
     }
-    if (changed_blocks > 0) batches.push_back(changed_blocks);
-    most = std::max(most, changes);
+    ++batches.back();
+    most = std::max(most, changes += strip.change_count);
   }
   return most;
 }
@@ -196,6 +209,7 @@ void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64
   Scratch& scratch = *scratch_;
   scratch.clear();
   scratch.type = type;
+  scratch.place = place;
   scratch.element_count = element_count;
   const bool may_be_classed =
       choice_ == BlockChoice::automatic || choice_ == BlockChoice::unknown_bytes || choice_ == BlockChoice::classed;
@@ -241,21 +255,26 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep)
   block.summary.largest_step = largest / 2 + largest % 2;
   scratch.change_count += changes;
   // Few changes may not pay for parameters; text and tables have repeats that only zstd finds; what changes all over
-  // may grow; and of bits that flip at random only a few steps are made.
+  // may grow; and of bits that flip at random only a few steps are made. Few changes, such as those of a short last
+  // block, are no reason for others to do without strips.
   const auto try_alone = [&](bool is_worth_it) {
-    scratch.may_be_alone |= is_worth_it;
     if (is_worth_it && block.alone_mode == BlockMode::same) code_alone(bytes);
   };
   if (choice_ != BlockChoice::classed) {
-    try_alone(choice_ == BlockChoice::unknown_bytes || changes > compared.element_count / 2 || scratch.has_far_steps);
-    if (scratch.change_count <= k_few_changes && block.alone_mode == BlockMode::same) code_alone(bytes);
+    const bool is_worth_it = choice_ == BlockChoice::unknown_bytes || scratch.has_far_steps;
+    const bool changes_all_over = changes > compared.element_count / 2;
+    scratch.may_be_alone |= is_worth_it || (changes_all_over && changes > k_few_changes);
+    try_alone(is_worth_it || changes_all_over || scratch.change_count <= k_few_changes);
   }
 
   if (!scratch.bounds) {
     scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
     if (scratch.chooser.change_count() >= k_telling_changes) {
       scratch.choose_classes(*engine_);
-      if (choice_ != BlockChoice::classed) try_alone(scratch.has_far_steps);
+      if (choice_ != BlockChoice::classed && scratch.has_far_steps) {
+        scratch.may_be_alone = true;
+        try_alone(true);
+      }
     }
   }
   keep();
@@ -278,18 +297,19 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   const BlockKernels& kernels = engine_->block(scratch.type);
   const bool is_ranked = scratch.bounds.has_value();
   const std::uint32_t changes =
-      is_ranked
-          ? kernels.find_ranked_changes(base.data(), next.data(), count, scratch.bounds->data(),
-                                        static_cast<std::uint32_t>(scratch.bounds->size()), scratch.positions.get(),
-                                        scratch.steps.get(), scratch.ranks.get(), scratch.change_classes.get())
-          : kernels.find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
+      is_ranked ? kernels.find_ranked_changes(base.data(), next.data(), count, scratch.bounds->data(),
+                                              static_cast<std::uint32_t>(scratch.bounds->size()),
+                                              scratch.positions.get(), scratch.steps.get(), scratch.ranks.get(),
+                                              scratch.change_classes.get(), scratch.members.data())
+                : kernels.find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
   if (changes == 0) return;
   const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
   weigh({count, positions, scratch.steps.get(), nullptr}, bytes, [&] {
     const std::size_t index = scratch.blocks.size() - 1;
     const FoundChanges found = {base, positions, scratch.steps.get()};
     if (is_ranked) {
-      add_ranks(index, {positions, found.steps, scratch.ranks.get(), scratch.change_classes.get()});
+      add_ranks(index,
+                {positions, found.steps, scratch.ranks.get(), scratch.change_classes.get(), scratch.members.data()});
     } else if (scratch.bounds) {
       scratch.gather(*engine_, index, found);
     } else {
@@ -327,9 +347,7 @@ void GroupEncoder::add_ranks(std::size_t block, const RankedChanges& ranked) {
   Scratch& scratch = *scratch_;
   if (ranked.positions.empty() || scratch.blocks[block].is_only_alone) return;
   const auto class_count = static_cast<std::uint32_t>(scratch.bounds->size()) + 1;
-  scratch.blocks[block].counts =
-      scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, scratch.first_element(block), ranked)
-          .counts;
+  scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, block, ranked);
 }
 
 void GroupEncoder::finish(CodedGroup& group) {
@@ -349,29 +367,35 @@ void GroupEncoder::finish(CodedGroup& group) {
   if (bounds() == nullptr) return append_all_alone();
 
   const CodingKernels& coding = engine_->kernels->coding;
+  const Strips strips = scratch.choose_strips();
+  scratch.symbols.make(coding, scratch.type, strips);
   GroupParameters parameters = scratch.fit_parameters(coding);
-  group.blocks_in_batch = scratch.choose_batches();
+  parameters.blocks_in_strip = group.blocks_in_strip = strips.blocks_in_strip;
+  parameters.strips.resize(strips.count());
+  for (const StripSymbols& strip : scratch.symbols.strips()) parameters.strips[strip.strip] = strip.counts;
+  group.strips_in_batch = scratch.choose_batches(strips);
   scratch.classed.begin(parameters.classes, scratch.symbols, scratch.batches);
+  const bool are_together = group.blocks_in_strip > 1 || group.strips_in_batch > 1;
   bool any_classed = false;
-  for (std::size_t first = 0; first < scratch.blocks.size(); first += group.blocks_in_batch) {
-    const auto batch = scratch.batch_from(first, group.blocks_in_batch);
+  for (std::uint64_t first = 0; first < strips.count(); first += group.strips_in_batch) {
+    const std::uint64_t last = std::min(first + group.strips_in_batch, strips.count()) - 1;
+    const auto batch = scratch.blocks_of({strips.blocks_of(first).first, strips.blocks_of(last).end});
     const std::size_t before = group.bytes.size();
     if (std::ranges::any_of(batch, &GatheredBlock::is_classed)) scratch.classed.append_next(coding, group.bytes);
     const std::size_t size_bytes = group.bytes.size() - before;
     const GatheredBlock& block = batch.front();
-    const bool is_smaller_alone = group.blocks_in_batch == 1 && block.alone_mode != BlockMode::same &&
+    const bool is_smaller_alone = !are_together && block.alone_mode != BlockMode::same &&
                                   scratch.change_count > k_few_changes && block.alone_bytes() < size_bytes;
     if (block.is_only_alone || is_smaller_alone) {
       group.bytes.resize(before);
       append_alone(block);
-      parameters.blocks.push_back({});
+      parameters.strips[first] = {};
       continue;
     }
     group.batch_bytes.push_back(size_bytes);
     for (const GatheredBlock& each : batch) {
       group.blocks.push_back(each.summary);
       group.blocks.back().mode = each.is_classed() ? BlockMode::classed : BlockMode::same;
-      parameters.blocks.push_back(each.counts);
     }
     any_classed |= size_bytes != 0;
   }

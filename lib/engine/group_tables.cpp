@@ -22,7 +22,7 @@ std::int32_t unzigzag(std::uint32_t value) {
   return static_cast<std::int32_t>(value >> 1) ^ -static_cast<std::int32_t>(value & 1);
 }
 
-/// Foretells how many changes of one class the next block has: as many as those before had in the mean. How far off
+/// Foretells how many changes of one class the next strip has: as many as those before had in the mean. How far off
 /// that may be follows from the number, where changes are strewn, and from how far off it was lately, where they are
 /// not.
 class CountModel {
@@ -45,9 +45,9 @@ class CountModel {
   /// Not a number of changes where the bits are none.
   std::int64_t read(BitReader& bits) {
     const std::uint32_t difference = read_difference(bits);
-    if (difference > 2 * k_block_elements) return -1;
+    if (difference > 2 * k_most_batch_changes) return -1;
     const std::int64_t count = std::int64_t{expected()} + unzigzag(difference);
-    if (count >= 0 && count <= k_block_elements) learn(static_cast<std::uint32_t>(count), difference);
+    if (count >= 0 && count <= k_most_batch_changes) learn(static_cast<std::uint32_t>(count), difference);
     return count;
   }
 
@@ -71,7 +71,7 @@ class CountModel {
     const std::uint32_t begin = zeros << order();
     if (zeros < k_most_zeros) return begin + bits.read(order());
     const std::uint32_t beyond = bits.read_exp_golomb(order());
-    return beyond > 2 * k_block_elements ? beyond : begin + beyond;
+    return beyond > 2 * k_most_batch_changes ? beyond : begin + beyond;
   }
   void learn(std::uint32_t count, std::uint32_t difference) {
     // What the first one is off by says nothing of the others.
@@ -120,11 +120,15 @@ std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
   return bytes;
 }
 
+/// In which their number is told.
+std::uint32_t gap_bucket_bits(std::uint32_t blocks_in_strip) { return blocks_in_strip == 1 ? 5 : 6; }
+
 ClassCoding read_class(BitReader& bits, const GroupShape& shape, bool is_masked) {
   ClassCoding coding;
   if (bits.read(1) == 0) return coding;
   const bool is_geometric = bits.read(1) == 0;
-  coding.gap_buckets = bits.read(5) + 1;
+  coding.gap_buckets = bits.read(gap_bucket_bits(shape.blocks_in_strip)) + 1;
+  if (coding.gap_buckets > most_gap_buckets(shape.blocks_in_strip)) refuse("a gap is longer than a strip");
   if (is_geometric) {
     coding.gap_probability = static_cast<std::uint8_t>(bits.read(8));
   } else {
@@ -145,24 +149,23 @@ ClassCoding read_class(BitReader& bits, const GroupShape& shape, bool is_masked)
 
 void read_counts(BitReader& bits, const GroupShape& shape, GroupParameters& group) {
   std::array<CountModel, k_most_classes> models;
-  for (std::uint64_t block = 0; block < shape.block_count; ++block) {
-    ClassCounts& counts = group.blocks.emplace_back();
+  const Strips strips = shape.strips();
+  for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
+    ClassCounts& counts = group.strips.emplace_back();
     if (bits.is_overrun()) refuse("they are cut off");
     if (bits.read(1) == 0) continue;
     std::uint64_t changes = 0;
     for (std::uint32_t k = 0; k < group.class_count(); ++k) {
       if (!group.classes[k].is_used()) continue;
       const std::int64_t count = models[k].read(bits);
-      if (count < 0 || count > k_block_elements) {
-        refuse("a block has " + std::to_string(count) + " changes of one class");
-      }
+      if (count < 0 || count > k_most_batch_changes)
+        refuse("a strip has fewer changes of a class than none, or more than any may have");
       counts[k] = static_cast<std::uint32_t>(count);
       changes += counts[k];
     }
-    const std::uint64_t elements =
-        std::min<std::uint64_t>(k_block_elements, shape.element_count - block * k_block_elements);
+    const std::uint64_t elements = shape.elements_of(strips.blocks_of(strip));
     if (changes == 0 || changes > elements) {
-      refuse("a block has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
+      refuse("a strip has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
     }
   }
 }
@@ -190,7 +193,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
     bits.write(coding.is_used() ? 1 : 0, 1);
     if (!coding.is_used()) continue;
     bits.write(coding.gap_probability ? 0 : 1, 1);
-    bits.write(coding.gap_buckets - 1, 5);
+    bits.write(coding.gap_buckets - 1, gap_bucket_bits(blocks_in_strip));
     if (coding.gap_probability) {
       bits.write(*coding.gap_probability, 8);
     } else {
@@ -208,7 +211,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
   write_line_bits(bits, mask.columns);
   write_line_bits(bits, mask.rows);
   std::array<CountModel, k_most_classes> models;
-  for (const ClassCounts& counts : blocks) {
+  for (const ClassCounts& counts : strips) {
     bits.write(is_classed(counts) ? 1 : 0, 1);
     if (!is_classed(counts)) continue;
     for (std::uint32_t k = 0; k < class_count(); ++k) {
@@ -221,6 +224,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
 
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape) {
   GroupParameters group;
+  group.blocks_in_strip = shape.blocks_in_strip;
   BitReader bits(bytes);
   const std::uint32_t head = bits.read(8);
   if ((head & 0xc0) != 0) refuse("they set bits that are kept for later versions");
@@ -240,7 +244,7 @@ GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const
   read_counts(bits, shape, group);
   if (bits.is_overrun()) refuse("they are cut off");
   if (!bits.is_at_end()) refuse("bytes left over");
-  if (std::ranges::none_of(group.blocks, is_classed)) refuse("no block needs any");
+  if (std::ranges::none_of(group.strips, is_classed)) refuse("no strip needs any");
   return group;
 }
 

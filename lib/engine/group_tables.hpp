@@ -5,6 +5,7 @@
 
 #include "engine/class_map.hpp"
 #include "engine/sign_mask.hpp"
+#include "engine/strips.hpp"
 #include "engine/symbol_table.hpp"
 
 #include <algorithm>
@@ -36,10 +37,10 @@ struct ClassCoding {
   bool is_used() const { return gap_buckets != 0; }
 };
 
-/// Changes in one block by class; all 0 where the block is not classed.
+/// Changes in one strip by class; all 0 where it is not classed.
 using ClassCounts = std::array<std::uint32_t, k_most_classes>;
 
-/// A classed block has at least one change.
+/// A classed strip has at least one change.
 inline bool is_classed(const ClassCounts& counts) {
   return std::ranges::any_of(counts, [](std::uint32_t count) { return count != 0; });
 }
@@ -48,7 +49,8 @@ struct GroupParameters {
   ClassBounds bounds;
   std::vector<ClassCoding> classes;  ///< bounds.size() + 1
   SignMask mask;
-  std::vector<ClassCounts> blocks;
+  std::uint32_t blocks_in_strip = 1;
+  std::vector<ClassCounts> strips;
 
   std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes.size()); }
   /// Appends them to `bytes`.
@@ -61,13 +63,25 @@ struct GroupShape {
   std::uint64_t block_count = 0;
   std::uint64_t element_count = 0;
   MatrixPlace place;
+  std::uint32_t blocks_in_strip = 1;
+
+  Strips strips() const { return {place.first_element / k_block_elements, block_count, blocks_in_strip}; }
+  std::uint64_t elements_of(const IndexRange& blocks) const {
+    return std::min(blocks.end * k_block_elements, element_count) - blocks.first * k_block_elements;
+  }
 };
 
 /// Reads what GroupParameters::write() wrote. Throws Error(corrupt) with an empty object.
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape);
 
-/// Blocks that may be coded together, and changes that these may have.
-inline constexpr std::uint32_t k_most_blocks_in_batch = 64;
+/// How many gap buckets a class may have.
+constexpr std::uint32_t most_gap_buckets(std::uint32_t blocks_in_strip) {
+  return 32 + 2 * (static_cast<std::uint32_t>(std::bit_width(blocks_in_strip)) - 1);
+}
+static_assert(most_gap_buckets(k_most_blocks_in_strip) == k_gap_buckets);
+
+/// Strips that may be coded together, and changes that these may have.
+inline constexpr std::uint32_t k_most_strips_in_batch = 64;
 inline constexpr std::uint32_t k_most_batch_changes = 65536;
 static_assert(k_most_batch_changes >= k_block_elements);
 

@@ -106,7 +106,7 @@ void store_moves(__m512i moves, T* to) {
 template <class T>
 std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                             std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                            std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits) {
+                            std::uint32_t* ranks, void* moves, std::uint64_t* raw_bits) {
   constexpr std::uint32_t k_most_bits = 25;  // in 32, from any bit of a byte on
   std::uint64_t at = *raw_bits;
   std::uint32_t i = 0;
@@ -128,8 +128,7 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
       const __m512i one = _mm512_set1_epi32(1);
       const __m512i sums = Sixteen::sums_of(_mm512_maskz_add_epi32(there, changes.gap, one));
       const __m512i before = _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(next) - 1));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(ranks + i),
-                          _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_add_epi32(sums, before)));
+      _mm512_storeu_si512(ranks + i, _mm512_add_epi32(sums, before));
       next += Sixteen::last_of(sums);
       const __m512i negative = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_and_si512(changes.step, one));
       const __m512i distance = _mm512_add_epi32(changes.distance, one);
@@ -140,7 +139,7 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
     last = next > last ? next : last;
   }
   *raw_bits = at;
-  return last > 65537 ? 65537 : static_cast<std::uint32_t>(last);
+  return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
 }  // namespace

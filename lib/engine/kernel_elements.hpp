@@ -62,9 +62,9 @@ T step_between(T base, T next) {
 template <auto find_changes, auto rank_changes>
 std::uint32_t find_then_rank(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
                              std::uint32_t bound_count, std::uint16_t* positions, void* steps, std::uint16_t* ranks,
-                             std::uint8_t* change_classes) {
+                             std::uint8_t* change_classes, std::uint32_t* members) {
   const std::uint32_t changes = find_changes(base, next, count, positions, steps);
-  rank_changes(base, count, bounds, bound_count, positions, changes, ranks, change_classes);
+  if (changes > 0) rank_changes(base, count, bounds, bound_count, positions, changes, ranks, change_classes, members);
   return changes;
 }
 

@@ -29,25 +29,38 @@ struct BlockKernels {
   void (*merge_steps)(void* elements, std::uint32_t count, const std::uint8_t* planes);
   /// What a classed block says of a change instead of its position. The class of an element is how many of `bounds`
   /// (ascending, at most 15) are not above its context, the 8 bits that class_map.hpp says. change_classes[i]: the
-  /// class of the element at positions[i]; ranks[i]: how many elements of that class lie before it. Positions ascend.
+  /// class of the element at positions[i]; ranks[i]: how many elements of that class lie before it. Positions ascend;
+  /// there is one at least. members[k]: how many elements class k has, of 16 classes.
   void (*rank_changes)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                        const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                       std::uint8_t* change_classes);
+                       std::uint8_t* change_classes, std::uint32_t* members);
   /// find_changes() and rank_changes() of what it finds, at once; `ranks` and `change_classes` have room for `count` +
-  /// 64 entries too.
+  /// 64 entries too. Where nothing is found, `members` are unspecified.
   std::uint32_t (*find_ranked_changes)(const void* base, const void* next, std::uint32_t count,
                                        const std::uint8_t* bounds, std::uint32_t bound_count, std::uint16_t* positions,
-                                       void* steps, std::uint16_t* ranks, std::uint8_t* change_classes);
+                                       void* steps, std::uint16_t* ranks, std::uint8_t* change_classes,
+                                       std::uint32_t* members);
 };
 
-/// The changes of a classed block, those of class 0 first.
+/// How far the blocks of a strip that lie before one have come, class by class.
+struct StripProgress {
+  std::uint32_t changes[16];  ///< of those that the class has in the strip
+  std::uint32_t members[16];  ///< elements of the class, before any of the strip changed; of those classes that have
+                              ///< changes left
+};
+
+/// The changes of a strip of classed blocks, those of class 0 first, and one of its blocks.
 struct ClassedChanges {
   const std::uint8_t* bounds;          ///< of the classes, ascending
   std::uint32_t bound_count;           ///< at most 15, one less than there are classes
   const std::uint32_t* class_changes;  ///< how many changes each class has
-  const std::uint16_t* ranks;          ///< how many elements of its class lie before each; ascending in a class
+  const std::uint32_t* ranks;          ///< how many elements of its class lie before each in the strip; ascending in a
+                                       ///< class
   const void* moves;                   ///< what each adds to the order of its element; as wide as elements are
-  const std::uint64_t* flips;          ///< a bit for each element, set where the move is taken away instead; or null
+  const std::uint64_t* flips;          ///< a bit for each element of the block, set where the move is taken away
+                                       ///< instead; or null
+  StripProgress* progress;             ///< all zeros before the first block of the strip; or null for its only block
+  std::uint32_t blocks_left;           ///< of the strip: this one and those behind it
 };
 
 /// Consecutive classes.
@@ -78,8 +91,8 @@ constexpr std::uint32_t k_most_chained = 16;
 struct ChainKernels {
   /// What apply() needs; 0 where the engine has none. It begins at a multiple of 64.
   std::size_t scratch_bytes;
-  /// ClassedKernels::apply() of several deltas, at most k_most_chained, one after the other. Returns how many come
-  /// before the first for which that is false; all, where there is none.
+  /// ClassedKernels::apply() of several deltas, at most k_most_chained, one after the other; each has a progress of its
+  /// own, if it has one. Returns how many come before the first for which that is false; all, where there is none.
   std::uint32_t (*apply)(void* elements, std::uint32_t count, const ClassRanges* ranges, const ChainedChanges* deltas,
                          std::uint32_t delta_count, void* scratch);
 };
@@ -90,13 +103,14 @@ struct ClassedKernels {
   /// Puts buckets and raw bits together, class by class: class_changes[k] changes of class k. `gap_symbols` are
   /// buckets, `step_symbols` twice the bucket and a sign. Raw bits begin with bit *raw_bits of `raw`; in the end that
   /// is the bit behind the last. Writes the rank of each change in its class, and its move. Returns one more than the
-  /// largest rank; 65,537 when there is one beyond 65,535, and then ranks are cut off. Reads up to 64 bytes behind the
-  /// last raw bit, and `ranks` and `moves` must have room for 16 entries more.
+  /// largest rank; 2^32 - 1 where that is more, and then ranks are cut off. Reads up to 64 bytes behind the last raw
+  /// bit, and `ranks` and `moves` must have room for 16 entries more. Gap symbols are below k_gap_buckets.
   std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                                  std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
-                                 std::uint16_t* ranks, void* moves, std::uint64_t* raw_bits);
-  /// Moves the `count` elements that the changes say, in place. Returns false when a class has not so many elements;
-  /// then elements are left unspecified.
+                                 std::uint32_t* ranks, void* moves, std::uint64_t* raw_bits);
+  /// Moves those of `count` elements, a block, that the changes say, in place, and brings the progress up to date but
+  /// where the block is the last of the strip. Returns false when it is that and changes are left over: a class has not
+  /// so many elements.
   bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes);
   ChainKernels chain;
 };
@@ -128,12 +142,12 @@ struct ChangesByClass {
   std::uint32_t* rank_ends;      ///< one more than the last rank of each class; 0 where it has no changes
 };
 
-/// Pairs of symbols, block after block; of each those of class 0 first, then of class 1 and so on.
+/// Pairs of symbols, strip after strip; of each those of class 0 first, then of class 1 and so on.
 struct SymbolPairs {
   const std::uint8_t* gaps;
   const std::uint8_t* steps;
-  const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes, block after block
-  std::uint32_t blocks;
+  const std::uint32_t* class_changes;  ///< how many pairs of each of 16 classes, strip after strip
+  std::uint32_t strips;
 };
 
 /// Pairs of symbols, and what codes them.
@@ -173,7 +187,7 @@ struct CodingKernels {
                                         std::uint8_t* steps);
   /// Takes gaps, and steps of 1, 2 or 4 bytes as find_changes() writes them, apart: writes their symbols, and their raw
   /// bits from `raw` on, at most 44 a change and up to 8 bytes behind the last. Returns how many raw bits there are.
-  std::uint64_t (*split_raw_bits)(const std::uint16_t* gaps, const void* steps, std::uint8_t width_bytes,
+  std::uint64_t (*split_raw_bits)(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                   std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                   std::uint8_t* raw);
 };

@@ -160,13 +160,13 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                  std::uint8_t* change_classes) {
+                  std::uint8_t* change_classes, std::uint32_t* members) {
   const char* const from = static_cast<const char*>(elements);
   ClassMarks marks;
   std::uint8_t class_of[256];
   list_classes(bounds, bound_count, class_of);
   std::uint32_t change = 0;
-  for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
     marks.mark_stretch<T, order>(from + first * sizeof(T), length, bounds, bound_count);
     for (std::uint32_t k = 0; k <= bound_count; ++k) marks.count(k);
@@ -180,6 +180,7 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
           static_cast<std::uint16_t>(marks.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(before)));
     }
   }
+  __builtin_memcpy(members, marks.members, sizeof(marks.members));
 }
 
 template <class T, Order order>

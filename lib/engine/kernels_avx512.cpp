@@ -254,11 +254,12 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 
 template <class T, Order order, std::uint32_t quarters>
 void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable& table, const std::uint16_t* positions,
-                     std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes) {
+                     std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes,
+                     std::uint32_t* members) {
   const char* const from = static_cast<const char*>(elements);
   Ranks<T, order, quarters> in_stretch;
   std::uint32_t change = 0;
-  for (std::uint32_t first = 0; first < count && change < changes; first += k_stretch) {
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
     const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
     in_stretch.mark_up_to(from, end, table);
     const std::uint32_t before = change;
@@ -267,16 +268,17 @@ void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable
     }
     in_stretch.rank(first, positions + before, change_classes + before, change - before, ranks + before);
   }
+  in_stretch.store_members(from, count, table, members);
 }
 
 template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                  std::uint8_t* change_classes) {
+                  std::uint8_t* change_classes, std::uint32_t* members) {
   const ClassTable table(bounds, bound_count);
   with_quarters(bound_count, [&](auto quarters) {
     rank_changes_of<T, order, decltype(quarters)::count>(elements, count, table, positions, changes, ranks,
-                                                         change_classes);
+                                                         change_classes, members);
   });
 }
 
@@ -295,11 +297,11 @@ void store_classes(const T* elements, std::uint32_t count, const ClassTable& tab
 }
 
 // A stretch is read from the second-level cache once, and is in the first-level cache still when it is marked; only
-// those without changes are gone by then, and the last of them need no marks at all.
+// those without changes are gone by then.
 template <class T, Order order, std::uint32_t quarters>
 std::uint32_t find_ranked_changes_of(const void* base, const void* next, std::uint32_t count, const ClassTable& table,
                                      std::uint16_t* positions, void* steps, std::uint16_t* ranks,
-                                     std::uint8_t* change_classes) {
+                                     std::uint8_t* change_classes, std::uint32_t* members) {
   static_assert(k_stretch % k_found_at_a_time<T> == 0);
   const char* const from = static_cast<const char*>(base);
   const char* const to = static_cast<const char*>(next);
@@ -321,17 +323,20 @@ std::uint32_t find_ranked_changes_of(const void* base, const void* next, std::ui
     in_stretch.mark_up_to(from, end, table);
     in_stretch.rank(first, positions + before, change_classes + before, found - before, ranks + before);
   }
+  if (found == 0) return 0;
+  in_stretch.mark_up_to(from, count, table);
+  in_stretch.store_members(from, count, table, members);
   return found;
 }
 
 template <class T, Order order>
 std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
                                   std::uint32_t bound_count, std::uint16_t* positions, void* steps,
-                                  std::uint16_t* ranks, std::uint8_t* change_classes) {
+                                  std::uint16_t* ranks, std::uint8_t* change_classes, std::uint32_t* members) {
   const ClassTable table(bounds, bound_count);
   return with_quarters(bound_count, [&](auto quarters) {
     return find_ranked_changes_of<T, order, decltype(quarters)::count>(base, next, count, table, positions, steps,
-                                                                       ranks, change_classes);
+                                                                       ranks, change_classes, members);
   });
 }
 

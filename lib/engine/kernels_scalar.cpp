@@ -82,23 +82,29 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
 }
 
 template <class T, Order order>
-void rank_changes(const void* elements, std::uint32_t, const std::uint8_t* bounds, std::uint32_t bound_count,
+void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
-                  std::uint8_t* change_classes) {
+                  std::uint8_t* change_classes, std::uint32_t* all_members) {
   std::uint8_t class_of[256];
   list_classes(bounds, bound_count, class_of);
   // Counted in turn: one of the class of the last element would wait for that to be counted.
   std::uint32_t members[4][16] = {};
   const auto class_at = [&](std::uint32_t at) { return class_of[context_of<T, order>(load<T>(elements, at))]; };
   std::uint32_t at = 0;
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    for (; at + 4 <= positions[i]; at += 4) {
+  const auto count_up_to = [&](std::uint32_t end) {
+    for (; at + 4 <= end; at += 4) {
       for (std::uint32_t k = 0; k < 4; ++k) ++members[k][class_at(at + k)];
     }
-    for (; at < positions[i]; ++at) ++members[at % 4][class_at(at)];
-    const std::uint8_t k = change_classes[i] = class_at(at);
-    ranks[i] = static_cast<std::uint16_t>(members[0][k] + members[1][k] + members[2][k] + members[3][k]);
+    for (; at < end; ++at) ++members[at % 4][class_at(at)];
+  };
+  const auto counted = [&](std::uint32_t k) { return members[0][k] + members[1][k] + members[2][k] + members[3][k]; };
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    count_up_to(positions[i]);
+    change_classes[i] = class_at(at);
+    ranks[i] = static_cast<std::uint16_t>(counted(change_classes[i]));
   }
+  count_up_to(count);
+  for (std::uint32_t k = 0; k < 16; ++k) all_members[k] = counted(k);
 }
 
 template <class T, Order order>

@@ -3,6 +3,7 @@
 //   bench-cuda [SIZE_MIB [ROUNDS]]    8192 and 10; the device needs twice SIZE, and 4 GiB
 //   bench-cuda --emulated             a few MiB on the emulated device: shows that the benchmark does what it says
 #include "base/error.hpp"
+#include "engine/class_map.hpp"
 #include "engine/cuda/emulated_device.hpp"
 #include "engine/engine.hpp"
 
@@ -74,6 +75,7 @@ class Bench {
         contexts_(rows(1)),
         ranks_(rows(2)),
         classes_(rows(1)),
+        members_(device.allocate(batch_ * k_most_classes * sizeof(std::uint32_t))),
         spare_(device.allocate(batch_ * k_block_bytes)) {
     std::vector<DeviceBlock> described;
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -185,7 +187,8 @@ class Bench {
   void find(std::size_t first, std::size_t count) { stream_->find_changes(k_bf16, described(first), count, found()); }
   void rank(std::size_t first, std::size_t count) {
     stream_->rank_changes(k_bf16, described(first), count, k_bounds, found(),
-                          static_cast<std::uint16_t*>(ranks_->begin()), static_cast<std::uint8_t*>(classes_->begin()));
+                          static_cast<std::uint16_t*>(ranks_->begin()), static_cast<std::uint8_t*>(classes_->begin()),
+                          static_cast<std::uint32_t*>(members_->begin()));
   }
 
   struct Home {
@@ -244,7 +247,8 @@ class Bench {
     const auto* const ranks = reinterpret_cast<const std::uint16_t*>(bytes(*home_.changes) + 2 * home_.room);
     const std::uint8_t* const classes = bytes(*home_.changes) + 4 * home_.room;
     constexpr std::size_t k_room = 32;
-    std::vector<std::uint16_t> ordered_ranks(changes + k_room);
+    std::vector<std::uint16_t> gaps(changes + k_room);
+    std::vector<std::uint32_t> ordered_ranks(changes);
     std::vector<std::uint16_t> moves(changes + k_room);
     std::vector<DevicePatch> patches(batch_);
     std::vector<DeviceSteps> by_positions(batch_);
@@ -255,17 +259,18 @@ class Bench {
       patch.first_change = starts[block];
       constexpr std::uint32_t k_classes = std::size(k_bounds) + 1;
       std::array<std::uint32_t, k_classes> rank_ends;
-      std::uint16_t* rank = ordered_ranks.data() + starts[block];
+      const std::uint16_t* gap = gaps.data() + starts[block];
+      std::uint32_t* rank = ordered_ranks.data() + starts[block];
       std::uint16_t* move = moves.data() + starts[block];
       const ChangesInOrder in_order = {classes + starts[block], ranks + starts[block], steps + starts[block],
                                        counts[block], k_classes};
-      const ChangesByClass by_class = {rank, move, patch.class_changes, rank_ends.data()};
+      const ChangesByClass by_class = {gaps.data() + starts[block], move, patch.class_changes, rank_ends.data()};
       best_engine().kernels->coding.order_by_class(&in_order, sizeof(*steps), &by_class);
       for (std::uint32_t k = 0; k < k_classes; ++k) {
-        std::uint16_t next = 0;
-        for (const std::uint16_t* const end = rank + patch.class_changes[k]; rank < end; ++rank, ++move) {
-          *rank = static_cast<std::uint16_t>(*rank + next);  // there was the gap
-          next = static_cast<std::uint16_t>(*rank + 1);
+        std::uint32_t next = 0;
+        for (const std::uint32_t* const end = rank + patch.class_changes[k]; rank < end; ++gap, ++rank, ++move) {
+          *rank = next + *gap;
+          next = *rank + 1;
           *move = static_cast<std::uint16_t>((*move >> 1) ^ static_cast<std::uint16_t>(0 - (*move & 1)));
         }
       }
@@ -289,7 +294,7 @@ class Bench {
     const double by_ranks = seconds(
         [&] {
           stream_->patch(k_bf16, static_cast<DevicePatch*>(patches_there->begin()), batch_, k_bounds,
-                         static_cast<const std::uint16_t*>(ranks_there->begin()), moves_there->begin(), nullptr);
+                         static_cast<const std::uint32_t*>(ranks_there->begin()), moves_there->begin(), nullptr);
         },
         restore);
     expect_next(patches_there->begin());
@@ -324,7 +329,7 @@ class Bench {
   std::size_t batch_;
   int rounds_;
   std::unique_ptr<DeviceMemory> base_, next_, described_, counts_, positions_, steps_, contexts_, ranks_, classes_,
-      spare_;
+      members_, spare_;
   Home home_;
   double copy_ = 0;
 };

@@ -51,18 +51,18 @@ void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& 
     std::vector<std::uint8_t> parameters(group.parameters_bytes);
     delta.read_at(group.parameters_begin, parameters);
     const std::uint64_t first = group.first_block * k_block_elements;
-    const GroupTables tables(
-        parameters,
-        {element_type(tensor), group.block_count,
-         std::min(group.block_count * k_block_elements, tensor.element_count() - first), matrix_place(tensor, first)});
-    for (std::uint64_t block = 0; block < group.block_count; block += group.blocks_in_batch) {
-      const BlockRange blocks{block, std::min(block + group.blocks_in_batch, group.block_count)};
-      const auto counts = std::span(tables.parameters().blocks).subspan(block, blocks.end - block);
+    const GroupTables tables(parameters,
+                             {element_type(tensor), group.block_count,
+                              std::min(group.block_count * k_block_elements, tensor.element_count() - first),
+                              matrix_place(tensor, first), group.strips.blocks_in_strip});
+    for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
+      const IndexRange strips{strip, std::min(strip + group.strips_in_batch, group.strips.count())};
+      const auto counts = std::span(tables.parameters().strips).subspan(strip, strips.end - strip);
       if (std::ranges::none_of(counts, is_classed)) continue;
-      const DeltaEntry::Place& place = entry.place_of(group.first_block + block);
+      const DeltaEntry::Place& place = entry.place_of(group.first_block + group.strips.blocks_of(strip).first);
       std::vector<std::uint8_t> coded(place.end - place.begin);
       delta.read_at(place.begin, coded);
-      add_batch(tables, decoder.symbols(best_engine(), tables, blocks, coded), split);
+      add_batch(tables, decoder.symbols(best_engine(), tables, strips, coded), split);
     }
   }
 }

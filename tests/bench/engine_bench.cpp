@@ -157,7 +157,9 @@ struct Delta {
       encoder.add(base.subspan(i * k_block_bytes, k_block_bytes), next.subspan(i * k_block_bytes, k_block_bytes));
     }
     encoder.finish(group);
-    tables.emplace(group.parameters, GroupShape{k_bf16, count, count * k_block_elements, {}});
+    const GroupShape shape{k_bf16, count, count * k_block_elements, {}, group.blocks_in_strip};
+    strips = shape.strips();
+    tables.emplace(group.parameters, shape);
     std::size_t at = 0;
     for (const std::size_t size : group.batch_bytes) {
       batches.push_back(std::span(group.bytes).subspan(at, size));
@@ -167,15 +169,16 @@ struct Delta {
   /// Blocks come in turns.
   void add_to(BlockChain& chain, const BlockChain::Place& place, std::size_t block, const Engine& engine,
               ClassedDecoder& decoder) {
-    const std::size_t batch = block / group.blocks_in_batch;
-    if (block % group.blocks_in_batch == 0) {
-      const std::uint64_t end = std::min<std::uint64_t>(block + group.blocks_in_batch, group.blocks.size());
-      decoder.decode(engine, *tables, {block, end}, batches[batch], decoded);
+    const std::uint64_t strip = strips.of(block);
+    if (strip % group.strips_in_batch == 0 && strips.blocks_of(strip).first == block) {
+      const std::uint64_t end = std::min<std::uint64_t>(strip + group.strips_in_batch, strips.count());
+      decoder.decode(engine, *tables, {strip, end}, batches[strip / group.strips_in_batch], decoded);
     }
-    chain.add(place, *tables, block, decoded.changes_of(block));
+    chain.add(place, *tables, block, decoded.changes_of(strip));
   }
 
   CodedGroup group;
+  Strips strips;
   std::optional<GroupTables> tables;
   std::vector<std::span<const std::uint8_t>> batches;
   DecodedBatch decoded;
@@ -191,19 +194,21 @@ void decode(benchmark::State& state, const Engine& engine) {
   Bytes elements = pair.base;
   BlockChain chain(engine);
   ClassedDecoder decoder;
+  const std::size_t at_a_time = std::min<std::size_t>(blocks, k_most_blocks_in_strip);
   std::size_t block = 0;
   Delta* way = &there;
   for (auto _ : state) {
     chain.begin(k_bf16);
-    way->add_to(chain, {0, 0}, block, engine, decoder);
-    chain.apply(0, std::span(elements).subspan(block * k_block_bytes, k_block_bytes));
+    for (std::size_t i = 0; i < at_a_time; ++i) way->add_to(chain, {i, 0}, block + i, engine, decoder);
+    for (std::size_t i = 0; i < at_a_time; ++i)
+      chain.apply(i, std::span(elements).subspan((block + i) * k_block_bytes, k_block_bytes));
     benchmark::ClobberMemory();
-    if (++block == blocks) {
+    if ((block += at_a_time) == blocks) {
       block = 0;
       way = way == &there ? &back : &there;
     }
   }
-  count_bytes(state);
+  count_bytes(state, at_a_time);
 }
 
 // Five deltas and five back again, with tables of their own each, over the blocks of a piece of a file at a time. Bytes
@@ -235,12 +240,13 @@ void decode_chain(benchmark::State& state, const Engine& engine) {
   BlockChain chain(engine);
   ClassedDecoder decoder;
   for (auto _ : state) {
-    for (std::size_t i = 0; i < k_blocks_in_piece; ++i) {
-      chain.begin(k_bf16);
-      for (std::size_t number = 0; number < deltas.size(); ++number)
-        deltas[number]->add_to(chain, {0, number}, i, engine, decoder);
-      chain.apply(0, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));
+    chain.begin(k_bf16);
+    for (std::size_t number = 0; number < deltas.size(); ++number) {
+      for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
+        deltas[number]->add_to(chain, {i, number}, i, engine, decoder);
     }
+    for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
+      chain.apply(i, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));
     benchmark::ClobberMemory();
   }
   if (elements != versions.front()) state.SkipWithError("the chain does not lead back");

@@ -227,10 +227,10 @@ class InADirectory(Steps, testing.Case):
         header = json.loads(whole[8:start])
         index = start + header[header["__metadata__"]["index"]]["data_offsets"][0]
         self.assertEqual(whole[index], 4)
-        newer = whole[:index] + b"\6" + whole[index + 1:]
+        newer = whole[:index] + b"\7" + whole[index + 1:]
         path.chmod(0o644)
         path.write_bytes(reseal(newer, whole))
-        self.run_fails(9, "pull", self.repo, self.scratch / "out", says=("encoding 6", "newer wdelta"),
+        self.run_fails(9, "pull", self.repo, self.scratch / "out", says=("encoding 7", "newer wdelta"),
                        absent=self.scratch / "out/model.safetensors")
 
 

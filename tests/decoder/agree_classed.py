@@ -7,10 +7,10 @@ from math import prod
 from afresh import AFRESH
 from agreement import Agreement
 from broken_groups import broken_groups, delta_of, file_of, grouped, in_batches, right
-from delta import WITH_BATCHES
+from broken_strips import in_strips
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from group import Shape, row_length
-from groupings import DTYPES, batched, few_changes, groupings
+from groupings import DTYPES, batched, few_changes, groupings, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta
 from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
@@ -93,17 +93,6 @@ class Classed(Agreement):
                 with self.subTest(dtype=dtype, grouping=number):
                     self.check(*sides, grouping=grouping._replace(blocks=2), mode_of=lambda name, block: modes[block])
 
-    def test_what_the_binary_makes_of_few_changes(self):
-        for dtype, shape, count in (("BF16", [9 * BLOCK_ELEMENTS // 512 + 1, 512], 40),
-                                    ("F32", [3 * BLOCK_ELEMENTS + 100], 50), ("I8", [5 * BLOCK_ELEMENTS], 200)):
-            old = self.rng.randbytes(prod(shape) * width_of(dtype))
-            for counts in ([count] * 10, [0, count, count, 0, count, 0, 0, 0, count]):
-                new = few_changes(self.rng, old, dtype, counts)
-                with self.subTest(dtype=dtype, counts=counts):
-                    opened = self.decoded_from_the_binary(*(write_safetensors([("w", dtype, shape, side)])
-                                                            for side in (old, new)))
-                    self.assertEqual(opened.index[0], WITH_BATCHES)
-
     def test_what_the_binary_makes_of_matrices(self):
         for dtype in ("BF16", "F32", "F8_E4M3", "F16", "I16"):
             width = width_of(dtype)
@@ -144,14 +133,17 @@ class Classed(Agreement):
             old = random_tensor(self.rng, dtype, shape)
             cases.append((dtype, shape, grouping, old, perturbed(self.rng, old, dtype, 0.2)))
         shape, old = [66, 1000], self.rng.randbytes(66000)
-        cases.append(("I8", shape, batched(self.rng)[1], old, few_changes(self.rng, old, "I8", (20, 30))))
+        for grouping in (batched(self.rng)[1], striped(self.rng)[1], striped(self.rng)[5]):
+            cases.append(("I8", shape, grouping, old, few_changes(self.rng, old, "I8", (20, 30))))
         for number, (dtype, shape, grouping, old, new) in enumerate(cases):
-            width, step = width_of(dtype), BLOCK_ELEMENTS * width_of(dtype)
+            width, blocks = width_of(dtype), -(-prod(shape) // BLOCK_ELEMENTS)
+            step = grouping.strip * BLOCK_ELEMENTS * width
             row, base = row_length(shape), file_of(dtype, shape, old)
             olds, news = ([side[at:at + step] for at in range(0, len(old), step)] for side in (old, new))
             parameters, (block,) = make_group([(*sides, None) for sides in zip(olds, news)], 0, row, width,
                                               dtype in FLOATING, grouping)
-            whole, about = parameters + block, Shape(width, row, 0, [len(part) // width for part in olds])
+            whole = parameters + block
+            about = Shape(width, row, 0, [len(part) // width for part in olds], grouping.strip)
             bits = self.rng.sample(range(8 * len(whole)), int(os.environ.get("WDELTA_ALTERATIONS", "400")) // 8)
             for bit in bits:
                 flipped = bytearray(whole)
@@ -167,8 +159,9 @@ class Classed(Agreement):
                     made, verdict = old, str(refusal)
                     refused += 1
                 result = file_of(dtype, shape, made)
-                index = (grouped(parts, [coded]) if grouping.batch == 1 else
-                         in_batches(parts, [coded], len(olds), grouping.batch))
+                index = (in_strips(parts, [coded], blocks, grouping.batch, grouping.strip) if grouping.strip > 1 else
+                         in_batches(parts, [coded], blocks, grouping.batch) if grouping.batch > 1 else
+                         grouped(parts, [coded]))
                 delta = delta_of(base, result, bytes(flipped), index)
                 with self.subTest(grouping=number, dtype=dtype, bit=bit, python=verdict):
                     if verdict is None:

@@ -21,6 +21,7 @@ from afresh import AFRESH
 from agree_classed import Classed
 from agree_directories import Directories
 from agree_repository import Repositories
+from agree_strips import Strips
 from agreement import SEED, Agreement
 from blake3 import blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless
@@ -166,7 +167,8 @@ class HandMade(Agreement):
         deltas = [make_delta([("m.safetensors", base)], result, framed=framed, mode=mode, opaque=opaque)
                   for framed, mode, opaque in ((False, SPARSE, None), (True, SPARSE, None), (False, DENSE, None),
                                                (False, SPARSE, "BF16"), (False, AFRESH, None), (True, AFRESH, None))]
-        deltas.append(make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=Grouping(batch=2)))
+        deltas += [make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=grouping)
+                   for grouping in (Grouping(batch=2), Grouping(strip=2))]
         (self.root / "m.safetensors").write_bytes(base)
         altered_path, out = self.root / "delta", self.root / "out"
         for _ in range(int(os.environ.get("WDELTA_ALTERATIONS", "400"))):

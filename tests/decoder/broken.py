@@ -57,7 +57,7 @@ def broken_bundles():
         ("a bundle of no tensors", "no tensors", {"names": (), "parts": b"", "blocks": b""}),
         ("no tensors, and blocks", "no tensors", {"names": (), "parts": b""}),
         ("a bundle in a bundle", "bundle in a bundle", {"parts": b"\3\1\3\1\1\3"}),
-        ("another encoding in a bundle", "encoding", {"parts": b"\6\1\3\1\1\3"}),
+        ("another encoding in a bundle", "encoding", {"parts": b"\7\1\3\1\1\3"}),
         ("encoding 0 in a bundle", "encoding", {"parts": b"\1\1\3\0\1\3"}),
         ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\3\1\1\3\1\1\0"}),
         ("a tensor that has an entry, too", "two places", {"own": ("a", b"", b"\1\1\0")}),
@@ -92,7 +92,7 @@ def harmless():
     plane, frame = b"\0" + bytes(10), raw_frame(bytes(10))
     for coded in (b"\5\0" + plane * 2, b"\5\5" + plane + b"\0" + bytes(4), b"\5\0" + plane + varint(len(frame)) + frame,
                   b"\x13" + bytes(20)):
-        for encoding in b"\4", b"\5":
+        for encoding in b"\4", b"\5", b"\6":
             base, delta = _afresh(coded, encoding=encoding)
             made.append((base, delta, base))
     base, result = one("I16", bytes(20)), one("I16", bytes(range(20)))
@@ -105,6 +105,7 @@ def harmless():
     made.append(_bundled((b"b", b"a"), blocks=b"\x13\3\4\x13\1\2"))
     made.append(_bundled((b"c", b"b", b"a"), b"\1\1\0\1\1\3\1\1\3", b"\x13\3\4\x13\1\2"))
     made.append(_bundled(parts=b"\5\1\1\0\3\1\1\3"))
+    made.append(_bundled(parts=b"\1\1\3\6\1\1\0\3"))
     made.append(_bundled((b"b",), b"\1\1\3", b"\x13\3\4", own=("a", b"\x13\1\2", b"\1\1\3")))
     for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
         made.append((None, make_delta([], content, opaque=dtype), content))
@@ -177,7 +178,7 @@ def broken_blocks():
     made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
     still = b"\x13" + bytes(20)
     for what, reason, index in (
-            ("another encoding", "encoding", b"\6\1\x15"), ("encoding 0", "encoding", b"\0\1\x15"),
+            ("another encoding", "encoding", b"\7\1\x15"), ("encoding 0", "encoding", b"\0\1\x15"),
             ("no blocks", "0 blocks", b"\1\0"), ("two blocks", "2 blocks", b"\1\2\x15\0"),
             ("a block too long", "longer", b"\1\1\x16"),
             ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),

@@ -12,7 +12,7 @@ from blake3 import blake3
 from classed import HIGH
 from elements import BLOCK_ELEMENTS, width_of
 from frequencies import Symbols, step_weights, weight_of
-from group import CountCode
+from group import CountCode, gap_bucket_bits
 from make_afresh import make_afresh
 from make_delta import container, varint
 from make_group import NO_FLAWS, Change, Flaws, classed_block, put_count
@@ -34,10 +34,10 @@ def tables_of(told):
     return Symbols(list(map(weight_of, told.gaps))), Symbols(step_weights(distances, told.probability or 128))
 
 
-def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=()):
+def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), strip=1):
     """The parameters of a group. classes: Told, or None for one that is not used; head: the bits behind the number of
-    classes; mask: pairs of a number and its bits; counts: for each block those of its classes, or None; behind: more
-    pairs of a number and its bits."""
+    classes; mask: pairs of a number and its bits; counts: for each strip those of its classes, or None; behind: more
+    pairs of a number and its bits; strip: of how many blocks a strip is."""
     bits = BitWriter()
     bits.put(len(classes) - 1, 4)
     bits.put(head, 4)
@@ -47,7 +47,7 @@ def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGE
         bits.put(int(told is not None), 1)
         if told:
             bits.put(1, 1)
-            bits.put(len(told.gaps) - 1, 5)
+            bits.put(len(told.gaps) - 1, gap_bucket_bits(strip))
             for code in told.gaps:
                 bits.put(code, 6)
             bits.put(1, 1)
@@ -59,9 +59,9 @@ def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGE
     for number, width in mask:
         bits.put(number, width)
     codes = [CountCode() for _ in classes]
-    for block in counts:
-        bits.put(int(block is not None), 1)
-        for code, count in zip(codes, block or ()):
+    for one in counts:
+        bits.put(int(one is not None), 1)
+        for code, count in zip(codes, one or ()):
             put_count(bits, code, count)
     for number, width in behind:
         bits.put(number, width)
@@ -114,11 +114,11 @@ BLOCK = block_of(CHANGES)
 
 
 def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHANGES, dtype="I16", entry=None,
-         more=()):
+         more=(), old=None):
     """A base, a delta and its result: a group of one tensor, right in all parts that are not given. changes: those of
-    the first block; more: of those behind."""
+    the first block; more: of those behind; old: the elements of the base, where these are not all the same."""
     parts = parameters() if parts is None else parts
-    width, old = width_of(dtype), [1000] * prod(shape)
+    width, old = width_of(dtype), old or [1000] * prod(shape)
     base, result = (file_of(dtype, list(shape), bytes_of(side, width))
                     for side in (old, changed(old, (changes, *more))))
     entry = parts + b"".join(blocks) if entry is None else entry
@@ -219,8 +219,8 @@ def broken_groups():
         ("11 changes in 10", "11 changes", case(parameters(counts=((11,),)), [block_of(ONE * 11)], changes=[])),
         ("more changes together than elements", "12 changes",
          case(parameters((PLAIN, PLAIN), (128,), counts=((6, 6),)), changes=[])),
-        ("no classed block", "no classed block", case(parameters(counts=(None,)), [SPARSE_BLOCK])),
-        ("no block at all", "no classed block", case(parameters(counts=(None,)), [b""], changes=[])),
+        ("no classed block", "no classed strip", case(parameters(counts=(None,)), [SPARSE_BLOCK])),
+        ("no block at all", "no classed strip", case(parameters(counts=(None,)), [b""], changes=[])),
         ("a classed block that is empty", "cut", case(blocks=[b""], changes=[])),
         ("a classed block that is sparse", "", case(blocks=[SPARSE_BLOCK])),
         ("a classed block behind a mode", "", case(blocks=[b"\4" + BLOCK])),
@@ -278,7 +278,7 @@ def _broken_batches():
     """The same of groups in batches."""
     parts, both, none = parameters(), block_of(CHANGES * 2), ()
     far, rare = block_of(FAR * 2, FAR_TOLD), block_of(RARE * 2, RARE_TOLD)
-    made = [(f"batches of {batch} blocks", f"batches of {batch} blocks",
+    made = [(f"batches of {batch} blocks", f"batches of {batch} strips",
              _batch_case(((3,),), [BLOCK], (CHANGES,), batch)) for batch in (0, 65, 128, (1 << 64) - 1)]
     front = b"\5\1\1" + varint(len(parts))
     made += [(what, reason, _batch_case(((3,),), [BLOCK], (CHANGES,), index=index)) for what, reason, index in (
@@ -303,11 +303,11 @@ def _broken_batches():
         ("no bytes for the last changes", "cut",
          _batch_case(((3,), None, (3,)), [BLOCK, b""], (CHANGES, none, none))),
         # Of no changes there could be a state alone.
-        ("a batch of no changes", "3 bytes without a classed block",
+        ("a batch of no changes", "3 bytes without a classed strip",
          _batch_case((None, None, (3,)), [block_of(()), BLOCK], (none, none, CHANGES))),
-        ("a byte for no changes", "1 bytes without a classed block",
+        ("a byte for no changes", "1 bytes without a classed strip",
          _batch_case((None, None, (3,)), [b"\0", BLOCK], (none, none, CHANGES))),
-        ("a sparse block in a batch alone", "8 bytes without a classed block",
+        ("a sparse block in a batch alone", "8 bytes without a classed strip",
          _batch_case(((3,), None, None), [BLOCK, SPARSE_BLOCK], (CHANGES, none, CHANGES))),
         ("a sparse block in a batch", "behind the raw bits",
          _batch_case(((3,), None), [BLOCK + SPARSE_BLOCK])),

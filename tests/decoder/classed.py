@@ -26,7 +26,7 @@ def context_of(value, width, floating):
 
 
 def places_of_classes(elements, group, width, floating):
-    """For each class of the group the places of its elements in the block."""
+    """For each class of the group the places of its elements in the strip."""
     class_of = [group.class_of(context) for context in range(256)]
     places = [[] for _ in group.classes]
     for place, value in enumerate(elements):
@@ -35,20 +35,20 @@ def places_of_classes(elements, group, width, floating):
 
 
 def _classes(counts):
-    """The class of each change of a block."""
+    """The class of each change of a strip."""
     return [number for number, count in enumerate(counts) for _ in range(count)]
 
 
-class ClassedBlock:
-    """One block that is classed; of the same use as a Block."""
+class ClassedStrip:
+    """One strip that is classed; of the same use as a Block, and taken as if it were one."""
 
     parts = ()
 
     def __init__(self, batch, group, place, what):
-        """place: that of the block in its group; batch: the one that its changes are coded in."""
+        """place: that of the strip in its group; batch: the one that its changes are coded in."""
         self._batch, self._group, self._place, self._what = batch, group, place, what
         self._width = group.shape.width
-        self._begin = (group.shape.first_block + place) * BLOCK_ELEMENTS
+        self._begin = group.shape.first_block * BLOCK_ELEMENTS + sum(group.shape.counts[:place])
         self.changed = sum(group.counts[place])
 
     def applied(self, base, floating):
@@ -73,10 +73,10 @@ class ClassedBlock:
 
 
 class Batch:
-    """The changes of classed blocks that are coded together; they are decoded once, when the first is asked for."""
+    """The changes of classed strips that are coded together; they are decoded once, when the first is asked for."""
 
     def __init__(self, coded, group, places, what):
-        """places: those of the classed blocks in their group, in order."""
+        """places: those of the classed strips in their group, in order."""
         self._coded, self._group, self._places, self._what = bytes(coded), group, places, what
         count = sum(sum(group.counts[place]) for place in places)
         require(count <= MOST_CHANGES, f"{what}: {count} changes in a batch")

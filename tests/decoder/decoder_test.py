@@ -17,10 +17,11 @@ from afresh import AFRESH
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_groups import broken_groups, right
+from broken_strips import broken_strips, right_strips
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
-from group import Shape
-from groupings import DTYPES, batched, few_changes, groupings
+from group import Shape, strip_counts
+from groupings import DTYPES, batched, few_changes, groupings, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
 from make_group import CLASSED, make_group
 from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
@@ -152,7 +153,7 @@ class RoundTrips(unittest.TestCase):
         for at in range(2, len(new), 998):
             new[at] ^= 3
         new[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS] = old[2 * BLOCK_ELEMENTS:4 * BLOCK_ELEMENTS]
-        for number, grouping in enumerate(groupings(self.rng) + batched(self.rng)[:1]):
+        for number, grouping in enumerate(groupings(self.rng) + batched(self.rng)[:1] + striped(self.rng)[:1]):
             with self.subTest(grouping=number):
                 self.check(one("BF16", old), one("BF16", bytes(new)), grouping=grouping,
                            mode_of=lambda name, block: (CLASSED, SPARSE, SPARSE, CLASSED)[block])
@@ -167,6 +168,24 @@ class RoundTrips(unittest.TestCase):
             for number, grouping in enumerate(batched(self.rng)):
                 with self.subTest(dtype=dtype, grouping=number):
                     self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_strips(self):
+        # Changes for one, two, four and eight coders; the last strip of the first is one block, or two.
+        for dtype, shape, counts in (("U8", [12 * BLOCK_ELEMENTS + 9], (40, 0, 30, 2, 2, 9, 0, 0, 0, 50, 2, 9, 9)),
+                                     ("BF16", [2, 110, 900], (300, 500, 20, 90)), ("F32", [140, 500], (200, 210))):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            sides = [write_safetensors([("w", dtype, shape, side)])
+                     for side in (old, few_changes(self.rng, old, dtype, counts))]
+            for number, grouping in enumerate(striped(self.rng)):
+                with self.subTest(dtype=dtype, grouping=number):
+                    self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_strips_are_blocks_that_the_tensor_counts(self):
+        self.assertEqual(strip_counts(0, [9, 9, 9, 4], 2), [18, 13])
+        self.assertEqual(strip_counts(3, [9, 9, 9, 4], 2), [9, 18, 4])
+        self.assertEqual(strip_counts(6, [9, 9, 9, 4], 8), [18, 13])
+        self.assertEqual(strip_counts(5, [9, 4], 1), [9, 4])
+        self.assertEqual(strip_counts(5, [9, 4], 8), [13])
 
     def test_sources_in_other_files_and_afresh(self):
         rows = [random_tensor(self.rng, "F32", [40]) for _ in range(3)]
@@ -289,11 +308,11 @@ class Refusals(unittest.TestCase):
         for number, grouping in enumerate(groupings(self.rng)):
             old = random_tensor(self.rng, "BF16", [9, 8])
             new = perturbed(self.rng, old, "BF16", 0.2)
-            # What is in batches is taken for three small blocks.
+            # What is in batches is taken for three small blocks, or strips.
             size = 48 if grouping.batch > 1 else len(old)
             sides = [(old[at:at + size], new[at:at + size]) for at in range(0, len(old), size)]
             parameters, (block,) = make_group([(*side, None) for side in sides], 0, 8, 2, True, grouping)
-            shape = Shape(2, 8, 0, [size // 2] * len(sides))
+            shape = Shape(2, 8, 0, [size // 2] * len(sides), grouping.strip)
             for bit in range(8 * len(parameters + block)):
                 flipped = bytearray(parameters + block)
                 flipped[bit // 8] ^= 1 << bit % 8
@@ -309,10 +328,10 @@ class Refusals(unittest.TestCase):
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
-        for base, delta, made in right():
+        for base, delta, made in right() + right_strips():
             self.assertEqual(Delta(delta).apply([base]).content, made)
         broken = (broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(self.base, self.result) +
-                  broken_opaque() + broken_groups())
+                  broken_opaque() + broken_groups() + broken_strips())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

@@ -8,7 +8,7 @@ import zstd
 from blake3 import blake3
 from blocks import read_varint
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
-from group import Shape, row_length
+from group import Shape, row_length, strip_counts
 from opaque import opaque_header, resized
 from read_group import read_group
 from refusal import Refused, is_count, require, strict_json
@@ -16,14 +16,16 @@ from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
 NAMES_LIMIT = 100_000_000
-PLAIN, GROUPED, BUNDLE, WITH_AFRESH, WITH_BATCHES = 1, 2, 3, 4, 5  # encodings
+PLAIN, GROUPED, BUNDLE, WITH_AFRESH, WITH_BATCHES, WITH_STRIPS = 1, 2, 3, 4, 5, 6  # encodings
 MOST_IN_BATCH = 64
+STRIP_SIZES = 1, 2, 4, 8
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
 Result = namedtuple("Result", "content elements changed")
-# A tensor of the result with all that is needed to make it; source is the bytes of the base or None.
-Plan = namedtuple("Plan", "tensor source blocks")
+# A tensor of the result with all that is needed to make it; source is the bytes of the base or None, strips are how
+# many elements each has and how it is coded, None for one without changes.
+Plan = namedtuple("Plan", "tensor source strips")
 
 
 def check_seal(text, digest, what):
@@ -158,7 +160,7 @@ class Delta:
         tensors = {tensor.name: tensor for tensor in result.tensors}
         for name in self.sources:
             require(name in tensors, f"{self.what}: {name}: no such tensor in the result")
-        blocks, at = {}, 0
+        strips, at = {}, 0
         for name, entry in self.entries.items():
             encoding, at = self._encoding(name, at)
             names = [name]
@@ -167,22 +169,22 @@ class Delta:
             begin = 0
             for one in names:
                 require(one in tensors, f"{self.what}: {one}: no such tensor in the result")
-                require(one not in blocks, f"{self.what}: {one}: a tensor in two places")
+                require(one not in strips, f"{self.what}: {one}: a tensor in two places")
                 own = encoding
                 if encoding == BUNDLE:
                     own, at = self._encoding(one, at)
                     require(own != BUNDLE, f"{self.what}: {one}: a bundle in a bundle")
-                blocks[one], begin, at = self._blocks(tensors[one], own, entry, begin, at)
+                strips[one], begin, at = self._strips(tensors[one], own, entry, begin, at)
             require(begin == len(entry), f"{self.what}: {name}: blocks are shorter than the entry")
         require(at == len(self.index or b""), f"{self.what}: bytes behind the index")
         plans = []
         for tensor in result.tensors:
             source = source_of(tensor)
-            require(source is not None or tensor.name in blocks or tensor.begin == tensor.end,
+            require(source is not None or tensor.name in strips or tensor.begin == tensor.end,
                     f"{self.what}: {tensor.name}: neither source nor entry")
-            plans.append(Plan(tensor, source, blocks.get(tensor.name)))
-        framed = [part for plan in plans for block in plan.blocks or [] if block
-                  for part in block.parts if part.frame_size is not None]
+            plans.append(Plan(tensor, source, strips.get(tensor.name)))
+        framed = [part for plan in plans for _, coded in plan.strips or [] if coded
+                  for part in coded.parts if part.frame_size is not None]
         contents = zstd.decompress([part.streams for part in framed], [part.frame_size for part in framed])
         for part, content in zip(framed, contents):
             part.streams = content
@@ -191,7 +193,7 @@ class Delta:
     def _encoding(self, name, at):
         require(at < len(self.index), f"{self.what}: {name}: the index is cut")
         encoding = self.index[at]
-        require(PLAIN <= encoding <= WITH_BATCHES, f"{self.what}: {name}: unknown encoding {encoding}")
+        require(PLAIN <= encoding <= WITH_STRIPS, f"{self.what}: {name}: unknown encoding {encoding}")
         return encoding, at + 1
 
     def _bundled(self, name, at):
@@ -215,16 +217,16 @@ class Delta:
         require(names, f"{what}: a bundle of no tensors")
         return names, at + length
 
-    def _blocks(self, tensor, encoding, entry, begin, at):
-        """The blocks of one tensor, None for one without changes, which lie from begin on in the entry; then where
-        they end, and its part of the index."""
+    def _strips(self, tensor, encoding, entry, begin, at):
+        """The strips of one tensor as a Plan has them, which lie from begin on in the entry; then where they end, and
+        its part of the index."""
         what = f"{self.what}: {tensor.name}"
         number, at = read_varint(self.index, at, what)
         width = width_of(tensor.dtype)
         elements = (tensor.end - tensor.begin) // width
         require(number == -(-elements // BLOCK_ELEMENTS), f"{what}: {number} blocks for {elements} elements")
         counts = [min(BLOCK_ELEMENTS, elements - block * BLOCK_ELEMENTS) for block in range(number)]
-        blocks = []
+        strips, first = [], 0
 
         def taken(length):
             nonlocal begin
@@ -232,39 +234,44 @@ class Delta:
             begin += length
             return entry[begin - length:begin]
 
-        while len(blocks) < number:
-            first, size, parameter_length, batch = len(blocks), number, 0, 1
+        while first < number:
+            size, parameter_length, batch, strip = number, 0, 1, 1
             if encoding != PLAIN:
                 size, at = read_varint(self.index, at, what)
                 require(1 <= size <= number - first, f"{what}: a group of {size} blocks")
                 parameter_length, at = read_varint(self.index, at, what)
-            if encoding == WITH_BATCHES and parameter_length:
+            if encoding in (WITH_BATCHES, WITH_STRIPS) and parameter_length:
                 batch, at = read_varint(self.index, at, what)
-                require(1 <= batch <= MOST_IN_BATCH, f"{what}: batches of {batch} blocks")
+                require(1 <= batch <= MOST_IN_BATCH, f"{what}: batches of {batch} strips")
+            if encoding == WITH_STRIPS and parameter_length:
+                strip, at = read_varint(self.index, at, what)
+                require(strip in STRIP_SIZES, f"{what}: strips of {strip} blocks")
+            elements_of = strip_counts(first, counts[first:first + size], strip)
             lengths = []
-            for _ in range(0, size, batch):
+            for _ in range(0, len(elements_of), batch):
                 length, at = read_varint(self.index, at, what)
                 lengths.append(length)
             parameters = taken(parameter_length)
             coded = [taken(length) for length in lengths]
-            shape = Shape(width, row_length(tensor.shape), first, counts[first:first + size])
-            blocks += read_group(parameters, coded, shape, what, encoding in (WITH_AFRESH, WITH_BATCHES), batch)
-        return blocks, begin, at
+            shape = Shape(width, row_length(tensor.shape), first, elements_of, strip)
+            strips += zip(elements_of, read_group(parameters, coded, shape, what, encoding >= WITH_AFRESH, batch))
+            first += size
+        return strips, begin, at
 
     def _made(self, beginning, plans):
         pieces, elements, changed = [beginning], 0, 0
-        for tensor, source, blocks in plans:
+        for tensor, source, strips in plans:
             width = width_of(tensor.dtype)
             elements += (tensor.end - tensor.begin) // width
             base = memoryview(bytes(tensor.end - tensor.begin)) if source is None else source
-            if blocks is None:
+            if strips is None:
                 pieces.append(base)
                 continue
-            for number, block in enumerate(blocks):
-                part = base[number * BLOCK_ELEMENTS * width:(number + 1) * BLOCK_ELEMENTS * width]
-                if block:
-                    part, block_changed = block.applied(part, tensor.dtype in FLOATING)
-                    changed += block_changed
+            for count, coded in strips:
+                part, base = base[:count * width], base[count * width:]
+                if coded:
+                    part, strip_changed = coded.applied(part, tensor.dtype in FLOATING)
+                    changed += strip_changed
                 pieces.append(part)
         content = b"".join(pieces)
         check_content(content, self.result, f"{self.what}: result")

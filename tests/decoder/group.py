@@ -11,9 +11,9 @@ from refusal import require
 NO_SIGNS = 128  # the probability of a sign in 1/256 where there is no mask
 ROW_LIMIT = 65536
 
-# What a group is about: the width of its elements, how long rows are (see row_length), the number of its first block
-# and how many elements each of its blocks has.
-Shape = namedtuple("Shape", "width row first_block counts")
+# What a group is about: the width of its elements, how long rows are (see row_length), the number of its first block,
+# how many elements each of its strips has (see strip_counts), and of how many blocks a strip is at most.
+Shape = namedtuple("Shape", "width row first_block counts strip", defaults=(1,))
 # The frequencies of one class.
 Class = namedtuple("Class", "gaps steps")
 
@@ -21,6 +21,28 @@ Class = namedtuple("Class", "gaps steps")
 def row_length(shape):
     """How long the rows of a tensor are; 0 when it has none."""
     return shape[-1] if len(shape) > 1 and 2 <= shape[-1] <= ROW_LIMIT else 0
+
+
+def strip_counts(first_block, counts, strip):
+    """How many elements each strip of a group has; counts: those of its blocks, from the number of the first one on."""
+    strips = {}
+    for block, elements in enumerate(counts, first_block):
+        strips[block // strip] = strips.get(block // strip, 0) + elements
+    return list(strips.values())
+
+
+def block_at(shape, place):
+    """The number of the first block of a strip of the group."""
+    return max(shape.first_block, (shape.first_block // shape.strip + place) * shape.strip)
+
+
+def gap_bucket_bits(strip):
+    """In how many bits the number of gap buckets is told."""
+    return 5 if strip == 1 else 6
+
+
+def most_gap_buckets(strip):
+    return 32 + 2 * _log(strip)
 
 
 def _log(value):
@@ -33,25 +55,25 @@ def _take_golomb(bits, order):
 
 
 class CountCode:
-    """How the numbers of changes of one class are told, one classed block after another."""
+    """How the numbers of changes of one class are told, one classed strip after another."""
 
     def __init__(self):
-        self._m = self._t = self.blocks = 0
+        self._m = self._t = self.strips = 0
 
     def expected(self):
         return (self._m + 8) // 16
 
     def order(self):
-        if not self.blocks:
+        if not self.strips:
             return 6
         x = self.expected()
-        order = _log((x + x // self.blocks) * 5 // 2) // 2
-        return max(order, _log(self._t // 4)) if self.blocks > 3 else order
+        order = _log((x + x // self.strips) * 5 // 2) // 2
+        return max(order, _log(self._t // 4)) if self.strips > 3 else order
 
     def take(self, bits):
         """The next number, which may be less than 0."""
         order, zeros = self.order(), 0
-        if not self.blocks:
+        if not self.strips:
             difference = _take_golomb(bits, order)
         else:
             while zeros < 8 and not bits.take(1):
@@ -63,20 +85,20 @@ class CountCode:
 
     def told(self, count, difference):
         """Takes note of the next number and of its difference, as the page numbers differences."""
-        if self.blocks:
-            self._t = 4 * difference if self.blocks == 1 else self._t - self._t // 4 + difference
-        self.blocks = min(16, self.blocks + 1)
-        self._m = (self._m * (self.blocks - 1) + 16 * count) // self.blocks
+        if self.strips:
+            self._t = 4 * difference if self.strips == 1 else self._t - self._t // 4 + difference
+        self.strips = min(16, self.strips + 1)
+        self._m = (self._m * (self.strips - 1) + 16 * count) // self.strips
 
 
 class Group:
-    """The parameters of a group, read: classes (None for one that is not used), masks, and counts, for each block the
-    number of changes of each class, or None where the block is not classed."""
+    """The parameters of a group, read: classes (None for one that is not used), masks, and counts, for each strip the
+    number of changes of each class, or None where the strip is not classed."""
 
     def __init__(self, content, shape, what):
         require(shape.width < 8, f"{what}: classed blocks of elements of eight bytes")
         self.shape = shape
-        width, row, first_element = shape.width, shape.row, shape.first_block * BLOCK_ELEMENTS
+        row, first_element = shape.row, shape.first_block * BLOCK_ELEMENTS
         bits = BitReader(content, what)
         class_count = bits.take(4) + 1
         has_columns, has_rows = bits.take(1), bits.take(1)
@@ -84,7 +106,7 @@ class Group:
         require(row or not has_columns and not has_rows, f"{what}: a sign mask without rows")
         self.bounds = [bits.take(8) for _ in range(class_count - 1)]
         require(all(low < high for low, high in zip([0] + self.bounds, self.bounds)), f"{what}: bounds do not ascend")
-        self.classes = [self._class(bits, width, has_columns or has_rows, what) if bits.take(1) else None
+        self.classes = [self._class(bits, shape, has_columns or has_rows, what) if bits.take(1) else None
                         for _ in range(class_count)]
         self._columns = self._rows = 0
         if has_columns:
@@ -95,22 +117,23 @@ class Group:
             self._rows = bits.take(rows + -rows % 8)
         self.masked = has_columns or has_rows
         codes = [CountCode() for _ in self.classes]
-        self.counts = [self._block_counts(bits, codes, elements, what) if bits.take(1) else None
+        self.counts = [self._strip_counts(bits, codes, elements, what) if bits.take(1) else None
                        for elements in shape.counts]
         bits.finish()
-        require(any(self.counts), f"{what}: it has no classed block")
+        require(any(self.counts), f"{what}: it has no classed strip")
 
     @staticmethod
-    def _class(bits, width, masked, what):
+    def _class(bits, shape, masked, what):
         given = bits.take(1)
-        gap_buckets = bits.take(5) + 1
+        gap_buckets = bits.take(gap_bucket_bits(shape.strip)) + 1
+        require(gap_buckets <= most_gap_buckets(shape.strip), f"{what}: {gap_buckets} gap buckets")
         if given:
             gaps = [weight_of(bits.take(6)) for _ in range(gap_buckets)]
         else:
             gaps = probability_weights(bits.take(8), gap_buckets)
         distances_given = bits.take(1)
         distance_buckets = bits.take(6) + 1
-        require(distance_buckets <= 2 * (8 * width - 1), f"{what}: {distance_buckets} distance buckets")
+        require(distance_buckets <= 2 * (8 * shape.width - 1), f"{what}: {distance_buckets} distance buckets")
         if distances_given:
             distances = [weight_of(bits.take(6)) for _ in range(distance_buckets)]
         else:
@@ -120,7 +143,7 @@ class Group:
         require(probability, f"{what}: signs of probability 0")
         return Class(Symbols(gaps), Symbols(step_weights(distances, probability)))
 
-    def _block_counts(self, bits, codes, elements, what):
+    def _strip_counts(self, bits, codes, elements, what):
         counts = []
         for one, code in zip(self.classes, codes):
             counts.append(code.take(bits) if one else 0)

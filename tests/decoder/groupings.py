@@ -16,7 +16,8 @@ def groupings(rng):
     return (Grouping(), Grouping(given=False, blocks=1), Grouping(bounds=(1,)), Grouping(bounds=sixteen, given=False),
             Grouping(bounds=(120, 130), columns=columns, sign=1), Grouping(rows=rows, sign=255),
             Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, odd=True),
-            Grouping(odd=True, given=False, blocks=3), Grouping(bounds=(120,), batch=64))
+            Grouping(odd=True, given=False, blocks=3), Grouping(bounds=(120,), batch=64),
+            Grouping(bounds=(120,), odd=True, batch=64, strip=8))
 
 
 def batched(rng):
@@ -27,6 +28,18 @@ def batched(rng):
             Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=4, batch=3),
             Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=9, batch=3),
             Grouping(given=False, blocks=3, batch=64), Grouping(bounds=(120, 130), blocks=64, batch=64))
+
+
+def striped(rng):
+    """The same in strips; from the second group on, most begin with a short one."""
+    columns, rows = rng.getrandbits(1024), rng.getrandbits(4096)
+    sixteen = tuple(sorted(rng.sample(range(1, 256), 15)))
+    return (Grouping(strip=2, blocks=9),
+            Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, blocks=5, strip=4, batch=2),
+            Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=3, strip=8),
+            Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=7, strip=2, batch=3),
+            Grouping(given=False, blocks=6, strip=4, batch=64),
+            Grouping(bounds=(120, 130), blocks=64, strip=8, batch=64), Grouping(odd=True, blocks=1, strip=8))
 
 
 def few_changes(rng, content, dtype, counts):

@@ -2,6 +2,7 @@
 """A tiny encoder of deltas by wdelta-delta(5), for tests only: it makes what it is told to make, small or not."""
 
 import json
+from itertools import groupby
 
 from afresh import AFRESH
 from blake3 import blake3
@@ -111,7 +112,7 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
     sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
     mode_of: a mode for each tensor and block, called with the name and the number of the block.
     grouping: a Grouping; blocks lie in such groups, which have parameters where the mode of a block is classed, and
-    are in batches where no block has another mode.
+    are in batches and strips where no block has another mode.
     with_header: store the header even where it is the base's. extra: more metadata.
     opaque: the dtype that base and result, which are no safetensors files, are taken for.
     """
@@ -189,20 +190,35 @@ def _grouped(blocks, row, width, floating, grouping):
     groups, entry = [], b""
     for first in range(0, len(blocks), grouping.blocks):
         group = blocks[first:first + grouping.blocks]
-        parameters, made, batch = b"", [coded for _, _, coded in group], 1
+        parameters, made, chosen = b"", [coded for _, _, coded in group], grouping
+        if None not in made or any(made):
+            chosen = grouping._replace(batch=1, strip=1)
         if None in made:
-            batch = 1 if any(made) else grouping.batch
-            parameters, made = make_group(group, first * BLOCK_ELEMENTS, row, width, floating,
-                                          grouping._replace(batch=batch))
-        groups.append((len(group), len(parameters), batch, b"".join(varint(len(coded)) for coded in made)))
+            strips = _strips(group, first, chosen.strip)
+            parameters, made = make_group(strips, first * BLOCK_ELEMENTS, row, width, floating, chosen)
+        groups.append((len(group), len(parameters), chosen, b"".join(varint(len(coded)) for coded in made)))
         entry += parameters + b"".join(made)
-    in_batches = any(batch > 1 for _, _, batch, _ in groups)
-    encoding = b"\5" if in_batches else b"\4" if _has_afresh(coded for _, _, coded in blocks) else b"\2"
-    index = encoding + varint(len(blocks))
-    for size, parameter_length, batch, lengths in groups:
+    encoding = 4 if _has_afresh(coded for _, _, coded in blocks) else 2
+    if any(chosen.batch > 1 for _, _, chosen, _ in groups):
+        encoding = 5
+    if any(chosen.strip > 1 for _, _, chosen, _ in groups):
+        encoding = 6
+    index = bytes([encoding]) + varint(len(blocks))
+    for size, parameter_length, chosen, lengths in groups:
         index += varint(size) + varint(parameter_length)
-        index += (varint(batch) if in_batches and parameter_length else b"") + lengths
+        if parameter_length:
+            index += (varint(chosen.batch) if encoding >= 5 else b"") + (varint(chosen.strip) if encoding == 6 else b"")
+        index += lengths
     return index, entry
+
+
+def _strips(blocks, first, strip):
+    """Blocks, from that number on, joined to strips, which are like them."""
+    strips = []
+    for _, numbered in groupby(enumerate(blocks, first), lambda pair: pair[0] // strip):
+        olds, news, coded = zip(*(block for _, block in numbered))
+        strips.append((b"".join(olds), b"".join(news), None if None in coded else b"".join(coded)))
+    return strips
 
 
 def _free_name(name, taken):

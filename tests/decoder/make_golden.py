@@ -168,6 +168,25 @@ def batches(rng):
               for plain, matrix in sides), [])
 
 
+def strips(rng):
+    """Blocks of which four make a strip and one is left, and a matrix with a mask of two."""
+    elements = 4 * 65536 + 3000
+    old = bytes(rng.choice((0, 0, 0, 3, 200)) for _ in range(elements))
+    new = bytearray(old)
+    # The second half of a block without changes, and changes on both sides of where blocks meet.
+    for place in [65535, 65536, 131071, 196608, *rng.sample(range(elements), 1500)]:
+        if place not in range(98304, 131071):
+            new[place] = old[place] + 1 + rng.randrange(2)
+    rows, columns = 66, 1000
+    before, after = bytearray([60]) * (rows * columns), bytearray([60]) * (rows * columns)
+    for place in rng.sample(range(rows * columns), 3000):
+        after[place] += 1 if place // columns % 2 else -1
+    sides = (old, before), (new, after)
+    return (*(write_safetensors([("u8", "U8", [elements], bytes(plain)),
+                                 ("f8", "F8_E4M3", [rows, columns], bytes(matrix))])
+              for plain, matrix in sides), [])
+
+
 def compressed(rng):
     """Weights without a base, and such as have nothing to do with theirs."""
     tensors = [(dtype, [9000], bytes_of([_weight(rng, dtype) for _ in range(9000)], width_of(dtype)))
@@ -179,7 +198,7 @@ def compressed(rng):
 
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
          opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
-         batches, compressed)
+         batches, strips, compressed)
 
 
 def _diff(binary, folder, base, result, options):

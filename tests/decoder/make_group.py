@@ -5,17 +5,18 @@ from collections import namedtuple
 
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
-from elements import BLOCK_ELEMENTS, order
+from elements import order
 from frequencies import TOTAL, Symbols, bucket_of, probability_weights, step_weights, weight_of
-from group import NO_SIGNS, CountCode
+from group import NO_SIGNS, CountCode, gap_bucket_bits, most_gap_buckets
 
 # What make_delta calls the blocks of groups; blocks themselves do not have it, unlike the other modes.
 CLASSED = 4
 # How groups are made. bounds: of the contexts. given: whether weights are given. columns, rows: None, or the bits
 # of a mask over the whole tensor as a number; sign: the probability that is told where there is a mask. blocks: of how
-# many blocks a group is; batch: of how many a batch is. odd: adds buckets, classes and weights that nothing uses.
-Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch",
-                      defaults=((), True, None, None, 128, 2, False, 1))
+# many blocks a group is; strip: of how many a strip is; batch: of how many strips a batch is. odd: adds buckets,
+# classes and weights that nothing uses.
+Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip",
+                      defaults=((), True, None, None, 128, 2, False, 1, 1))
 
 # What a class says of itself: the codes of its gap weights or of their probability, and of its distance weights.
 _Told = namedtuple("_Told", "gaps probability gap_buckets distances distance_probability")
@@ -49,7 +50,7 @@ class Masks:
 
 
 def _changes(old, new, begin, masks, width, floating):
-    """The changes of a block, class by class; old and new are lists of elements."""
+    """The changes of a strip, class by class; old and new are lists of elements."""
     half, changes = 1 << (8 * width - 1), []
     for number, places in enumerate(places_of_classes(old, masks, width, floating)):
         gap = 0
@@ -83,28 +84,28 @@ def _probability_code(values):
     return next(code for code in range(256) if (16 + (code & 15)) * 2.0 ** (-5 - (code >> 4)) <= share or code == 255)
 
 
-def _told(changes, given, longest_distance, odd):
+def _told(changes, grouping, longest_distance):
     """What one class says of itself, from all its changes in the group; None where it is not used."""
-    if not changes and not odd:
+    if not changes and not grouping.odd:
         return None
     gaps, distances = [one.gap for one in changes] or [3], [one.distance - 1 for one in changes] or [0]
     buckets = max(bucket_of(gap)[0] for gap in gaps) + 1
-    codes = _weight_codes(distances, odd)
-    if odd:
-        buckets = 32
+    codes = _weight_codes(distances, grouping.odd)
+    if grouping.odd:
+        buckets = most_gap_buckets(grouping.strip)
         codes += [0] * (bucket_of(longest_distance - 1)[0] + 1 - len(codes))
-    if given:
-        codes_of_gaps = _weight_codes(gaps, odd)
+    if grouping.given:
+        codes_of_gaps = _weight_codes(gaps, grouping.odd)
         return _Told(codes_of_gaps + [0] * (buckets - len(codes_of_gaps)), None, buckets, codes, None)
     return _Told(None, _probability_code(gaps), buckets, codes, _probability_code(distances))
 
 
-def _put_class(bits, told, masks):
+def _put_class(bits, told, masks, strip):
     bits.put(int(told is not None), 1)
     if told is None:
         return None
     bits.put(int(told.gaps is not None), 1)
-    bits.put(told.gap_buckets - 1, 5)
+    bits.put(told.gap_buckets - 1, gap_bucket_bits(strip))
     if told.gaps is None:
         bits.put(told.probability, 8)
         gaps = probability_weights(told.probability, told.gap_buckets)
@@ -136,7 +137,7 @@ def _put_golomb(bits, number, order):
 def put_count(bits, code, count):
     signed, order = count - code.expected(), code.order()
     difference = 2 * signed if signed >= 0 else -2 * signed - 1
-    if not code.blocks:
+    if not code.strips:
         _put_golomb(bits, difference, order)
     elif difference >> order < 8:
         bits.put(1 << (difference >> order), (difference >> order) + 1)
@@ -180,28 +181,27 @@ def classed_block(changes, tables, flaws=NO_FLAWS):
     return bytes(front_bytes) + b"".join(reversed(words)) + raw.bytes()[front:]
 
 
-def make_group(blocks, first_element, row, width, floating, grouping):
-    """The parameters and the coded batches of one group; blocks: for each the bytes of base and of result, and None or
-    the block as it is coded already, which in batches of more than one is empty."""
+def make_group(strips, first_element, row, width, floating, grouping):
+    """The parameters and the coded batches of one group; strips: for each the bytes of base and of result, and None or
+    the block as it is coded already, which is empty where batches or strips are of more than one."""
     masks, bits = Masks(grouping, first_element, row), BitWriter()
-    changes_of = []
-    for number, (*sides, coded) in enumerate(blocks):
+    changes_of, begin = [], first_element
+    for *sides, coded in strips:
         old, new = ([int.from_bytes(side[at:at + width], "little") for at in range(0, len(side), width)]
                     for side in sides)
-        begin = first_element + number * BLOCK_ELEMENTS
         changes_of.append(_changes(old, new, begin, masks, width, floating) if coded is None else [])
-    told = [_told([one for changes in changes_of for one in changes if one.of == number], grouping.given,
-                  1 << (8 * width - 1), grouping.odd) for number in masks.classes]
+        begin += len(old)
+    told = [_told([one for changes in changes_of for one in changes if one.of == number], grouping,
+                  1 << (8 * width - 1)) for number in masks.classes]
     bits.put(len(told) - 1, 4)
     bits.put(int(masks.columns is not None) | int(masks.rows is not None) << 1, 4)
     for bound in grouping.bounds:
         bits.put(bound, 8)
-    tables = [_put_class(bits, one, masks) for one in told]
+    tables = [_put_class(bits, one, masks, grouping.strip) for one in told]
     if masks.columns is not None:
         bits.put(masks.columns & (1 << row + -row % 8) - 1, row + -row % 8)
     if masks.rows is not None:
-        elements = sum(len(old) // width for old, _, _ in blocks)
-        rows = (first_element + elements - 1) // row - first_element // row + 1
+        rows = (begin - 1) // row - first_element // row + 1
         bits.put(masks.rows & (1 << rows + -rows % 8) - 1, rows + -rows % 8)
     codes, made = [CountCode() for _ in told], []
     for changes in changes_of:
@@ -210,7 +210,7 @@ def make_group(blocks, first_element, row, width, floating, grouping):
             for number, code in enumerate(codes):
                 if told[number]:
                     put_count(bits, code, sum(one.of == number for one in changes))
-    for first in range(0, len(blocks), grouping.batch):
+    for first in range(0, len(strips), grouping.batch):
         together = sum(changes_of[first:first + grouping.batch], [])
-        made.append(classed_block(together, tables) if together else blocks[first][2] or b"")
+        made.append(classed_block(together, tables) if together else strips[first][2] or b"")
     return bits.bytes(), made

@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of a group, with parameters or without."""
+"""The strips of a group, with parameters or without."""
 
 from afresh import AFRESH, AfreshBlock
 from blocks import Block
-from classed import Batch, ClassedBlock
-from group import Group
+from classed import Batch, ClassedStrip
+from group import Group, block_at
 from refusal import require
 
 
 def read_group(parameters, coded_batches, shape, what, with_afresh=False, batch=1):
-    """One Block, ClassedBlock or (where the encoding has these) AfreshBlock for each block of the group, None for one
-    without changes. batch: of how many blocks each of coded_batches is; more than one only where there are parameters.
+    """One Block, ClassedStrip or (where the encoding has these) AfreshBlock for each strip of the group, None for one
+    without changes. batch: of how many strips each of coded_batches is; more than one only where there are parameters.
     """
     group = Group(parameters, shape, f"{what}: group at block {shape.first_block}") if parameters else None
-    blocks = []
+    strips = []
     for first, coded in zip(range(0, len(shape.counts), batch), coded_batches):
-        name = f"{what}: block {shape.first_block + first}"
-        if batch > 1 or group and group.counts[first] is not None:
+        name = f"{what}: block {block_at(shape, first)}"
+        if batch > 1 or shape.strip > 1 or group and group.counts[first] is not None:
             places = range(first, min(first + batch, len(shape.counts)))
-            blocks += _batched(coded, group, places, what)
+            strips += _batched(coded, group, places, what)
         elif coded and with_afresh and coded[0] & 15 == AFRESH:
-            blocks.append(AfreshBlock(coded, shape.counts[first], shape.width, name))
+            strips.append(AfreshBlock(coded, shape.counts[first], shape.width, name))
         else:
-            blocks.append(Block(coded, shape.counts[first], shape.width, name) if coded else None)
-    return blocks
+            strips.append(Block(coded, shape.counts[first], shape.width, name) if coded else None)
+    return strips
 
 
 def _batched(coded, group, places, what):
-    """The blocks of one batch; a classed block that is coded alone is one too."""
-    first_block = group.shape.first_block
+    """The strips of one batch; a classed block that is coded alone is one too."""
     classed = [place for place in places if group.counts[place] is not None]
-    name = f"{what}: batch at block {first_block + places[0]}"
-    require(classed or not coded, f"{name}: {len(coded)} bytes without a classed block")
+    name = f"{what}: batch at block {block_at(group.shape, places[0])}"
+    require(classed or not coded, f"{name}: {len(coded)} bytes without a classed strip")
     batch = Batch(coded, group, classed, name)
-    return [ClassedBlock(batch, group, place, f"{what}: block {first_block + place}") if place in classed else None
-            for place in places]
+    return [ClassedStrip(batch, group, place, f"{what}: strip at block {block_at(group.shape, place)}")
+            if place in classed else None for place in places]

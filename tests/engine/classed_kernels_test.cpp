@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <doctest/doctest.h>
+#include <optional>
 #include <string>
 
 namespace wdelta {
@@ -41,13 +42,13 @@ std::vector<std::uint16_t> random_positions(std::mt19937_64& random, std::size_t
   return positions;
 }
 
-/// Changes of a block as a decoder has them, and what they make of it.
-struct ClassedBlock {
+/// Changes of a strip as a decoder has them, and what they make of it.
+struct ClassedStrip {
   ElementType type;
   Bytes elements;
   ClassBounds bounds;
   std::vector<std::uint32_t> class_changes;
-  std::vector<std::uint16_t> ranks;
+  std::vector<std::uint32_t> ranks;
   Bytes moves;
   std::vector<std::uint64_t> flips;  // none: null is given
   Bytes result;
@@ -66,37 +67,37 @@ ClassBounds classed_bounds(std::mt19937_64& random) {
   return bounds;
 }
 
-ClassedBlock classed_block(std::mt19937_64& random, ElementType type, std::size_t count, double density) {
-  ClassedBlock block;
-  block.type = type;
-  block.elements = random_bytes(random, count * type.width_bytes);
-  block.bounds = classed_bounds(random);
-  if (random() % 2 == 0) block.flips.resize((count + 63) / 64);
-  for (std::uint64_t& flips : block.flips) flips = random();
-  block.result = block.elements;
-  std::array<std::vector<std::uint16_t>, k_most_classes> ranks;
+ClassedStrip classed_strip(std::mt19937_64& random, ElementType type, std::size_t count, double density) {
+  ClassedStrip strip;
+  strip.type = type;
+  strip.elements = random_bytes(random, count * type.width_bytes);
+  strip.bounds = classed_bounds(random);
+  if (random() % 2 == 0) strip.flips.resize((count + 63) / 64);
+  for (std::uint64_t& flips : strip.flips) flips = random();
+  strip.result = strip.elements;
+  std::array<std::vector<std::uint32_t>, k_most_classes> ranks;
   std::array<Bytes, k_most_classes> moves;
   std::array<std::uint32_t, k_most_classes> members{};
   std::bernoulli_distribution changes(density);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t element = get(block.elements.data(), i, type.width_bytes);
-    const std::uint8_t k = class_of(context_by_the_page(element, type), block.bounds);
-    const auto rank = static_cast<std::uint16_t>(members[k]++);
+    const std::uint64_t element = get(strip.elements.data(), i, type.width_bytes);
+    const std::uint8_t k = class_of(context_by_the_page(element, type), strip.bounds);
+    const std::uint32_t rank = members[k]++;
     if (!changes(random)) continue;
     const std::uint64_t move = random() % 2 == 0 ? random() & all_bits(type) : random() % 3 & all_bits(type);
-    const bool is_flipped = !block.flips.empty() && (block.flips[i / 64] >> (i % 64) & 1) != 0;
+    const bool is_flipped = !strip.flips.empty() && (strip.flips[i / 64] >> (i % 64) & 1) != 0;
     ranks[k].push_back(rank);
     moves[k].resize(moves[k].size() + type.width_bytes);
     put(moves[k].data(), ranks[k].size() - 1, type.width_bytes, move);
     const std::uint64_t moved = order(element, type) + (is_flipped ? 0 - move : move);
-    put(block.result.data(), i, type.width_bytes, order(moved & all_bits(type), type));
+    put(strip.result.data(), i, type.width_bytes, order(moved & all_bits(type), type));
   }
-  for (std::size_t k = 0; k <= block.bounds.size(); ++k) {
-    block.class_changes.push_back(static_cast<std::uint32_t>(ranks[k].size()));
-    block.ranks.insert(block.ranks.end(), ranks[k].begin(), ranks[k].end());
-    block.moves.insert(block.moves.end(), moves[k].begin(), moves[k].end());
+  for (std::size_t k = 0; k <= strip.bounds.size(); ++k) {
+    strip.class_changes.push_back(static_cast<std::uint32_t>(ranks[k].size()));
+    strip.ranks.insert(strip.ranks.end(), ranks[k].begin(), ranks[k].end());
+    strip.moves.insert(strip.moves.end(), moves[k].begin(), moves[k].end());
   }
-  return block;
+  return strip;
 }
 
 /// Everything it reads and writes ends where memory does, but for `distance` bytes.
@@ -104,20 +105,37 @@ struct ClassedRoom {
   Guarded elements{4 * 65536 + 64};
   Guarded bounds{64};
   Guarded class_changes{64};
-  Guarded ranks{2 * 65536 + 64};
+  Guarded ranks{4 * 65536 + 64};
   Guarded moves{4 * 65536 + 64};
   Guarded flips{8192};
 
-  bool apply(const Engine& engine, const ClassedBlock& block, std::size_t distance) {
-    const ClassedChanges changes = {
-        bounds.copy(block.bounds).data(),
-        static_cast<std::uint32_t>(block.bounds.size()),
-        typed<std::uint32_t>(class_changes.copy(bytes_of(block.class_changes))),
-        typed<std::uint16_t>(ranks.copy(bytes_of(block.ranks), distance)),
-        moves.copy(block.moves, distance).data(),
-        block.flips.empty() ? nullptr : typed<std::uint64_t>(flips.copy(bytes_of(block.flips)))};
-    return engine.classed(block.type)
-        .apply(elements.copy(block.elements, distance).data(), static_cast<std::uint32_t>(block.count()), &changes);
+  /// Its blocks one after the other. Nothing where changes are left over.
+  std::optional<Bytes> apply(const Engine& engine, const ClassedStrip& strip, std::size_t distance) {
+    StripProgress progress{};
+    ClassedChanges changes = {bounds.copy(strip.bounds).data(),
+                              static_cast<std::uint32_t>(strip.bounds.size()),
+                              typed<std::uint32_t>(class_changes.copy(bytes_of(strip.class_changes))),
+                              typed<std::uint32_t>(ranks.copy(bytes_of(strip.ranks), distance)),
+                              moves.copy(strip.moves, distance).data(),
+                              nullptr,
+                              strip.count() > k_block_elements ? &progress : nullptr,
+                              0};
+    changes.blocks_left = static_cast<std::uint32_t>((strip.count() + k_block_elements - 1) / k_block_elements);
+    const std::size_t block_bytes = std::size_t{k_block_elements} * strip.type.width_bytes;
+    Bytes result;
+    for (; changes.blocks_left > 0; --changes.blocks_left) {
+      const auto left = std::span(strip.elements).subspan(result.size());
+      const auto block = elements.copy(left.first(std::min(left.size(), block_bytes)), distance);
+      const auto count = static_cast<std::uint32_t>(block.size() / strip.type.width_bytes);
+      if (!strip.flips.empty()) {
+        const auto words =
+            std::span(strip.flips).subspan(result.size() / strip.type.width_bytes / 64, (count + 63) / 64);
+        changes.flips = typed<std::uint64_t>(flips.copy(bytes_of(words)));
+      }
+      if (!engine.classed(strip.type).apply(block.data(), count, &changes)) return std::nullopt;
+      result.insert(result.end(), block.begin(), block.end());
+    }
+    return result;
   }
 };
 
@@ -131,6 +149,7 @@ TEST_CASE("a change has the class of its context, and for a rank the elements of
   Guarded change_class_room(65536);
   Guarded position_room(2 * 65536);
   Guarded rank_room(2 * 65536);
+  Guarded member_room(64);
   for (const ElementType type : k_element_types) {
     if (type.width_bytes == 8) continue;
     for (const std::size_t count : counts_of_elements()) {
@@ -143,6 +162,7 @@ TEST_CASE("a change has the class of its context, and for a rank the elements of
         Bytes classes;
         std::array<std::uint32_t, 16> before{};
         std::size_t at = 0;
+        if (positions.empty()) continue;
         const auto class_at = [&](std::size_t i) {
           return class_of(context_by_the_page(get(content.data(), i, type.width_bytes), type), bounds);
         };
@@ -151,6 +171,7 @@ TEST_CASE("a change has the class of its context, and for a rank the elements of
           classes.push_back(static_cast<std::uint8_t>(class_at(position)));
           ranks.push_back(static_cast<std::uint16_t>(before[classes.back()]));
         }
+        for (; at < count; ++at) ++before[class_at(at)];
         each_usable_engine([&](const Engine& engine) {
           for (const std::size_t distance : {0, 1, 7}) {
             CAPTURE(engine.name);
@@ -161,11 +182,13 @@ TEST_CASE("a change has the class of its context, and for a rank the elements of
             CAPTURE(distance);
             const auto written = rank_room.last(2 * changes);
             const auto classes_of_changes = change_class_room.last(changes);
-            engine.block(type).rank_changes(element_room.copy(content, distance).data(),
-                                            static_cast<std::uint32_t>(count), bound_room.copy(bounds).data(),
-                                            static_cast<std::uint32_t>(bounds.size()),
-                                            typed<std::uint16_t>(position_room.copy(bytes_of(positions))), changes,
-                                            typed<std::uint16_t>(written), classes_of_changes.data());
+            const auto members = member_room.last(16 * 4);
+            engine.block(type).rank_changes(
+                element_room.copy(content, distance).data(), static_cast<std::uint32_t>(count),
+                bound_room.copy(bounds).data(), static_cast<std::uint32_t>(bounds.size()),
+                typed<std::uint16_t>(position_room.copy(bytes_of(positions))), changes, typed<std::uint16_t>(written),
+                classes_of_changes.data(), typed<std::uint32_t>(members));
+            if (!std::ranges::equal(members, bytes_of(before))) FAIL("other members");
             if (!std::ranges::equal(written, bytes_of(ranks))) FAIL("other ranks");
             if (!std::ranges::equal(classes_of_changes, classes)) FAIL("other classes");
           }
@@ -181,6 +204,7 @@ TEST_CASE("changes that are found and ranked at once are those found, then ranke
   const auto room_for = [](std::size_t width) { return Guarded(width * (65536 + 64) + 64); };
   Guarded base_room = room_for(4), next_room = room_for(4), bound_room(16);
   Guarded position_room = room_for(2), step_room = room_for(4), rank_room = room_for(2), class_room = room_for(1);
+  Guarded member_room(64);
   for (const ElementType type : k_element_types) {
     if (type.width_bytes == 8) continue;
     const std::size_t width = type.width_bytes;
@@ -201,9 +225,12 @@ TEST_CASE("changes that are found and ranked at once are those found, then ranke
         }
         Bytes ranks(2 * changes);
         Bytes classes(changes);
-        engine_named("scalar").block(type).rank_changes(base.data(), static_cast<std::uint32_t>(count), bounds.data(),
-                                                        bound_count, positions.data(), changes,
-                                                        typed<std::uint16_t>(ranks), classes.data());
+        std::array<std::uint32_t, k_most_classes> members{};
+        if (changes > 0) {
+          engine_named("scalar").block(type).rank_changes(base.data(), static_cast<std::uint32_t>(count), bounds.data(),
+                                                          bound_count, positions.data(), changes,
+                                                          typed<std::uint16_t>(ranks), classes.data(), members.data());
+        }
         each_usable_engine([&](const Engine& engine) {
           for (const std::size_t distance : {0, 1}) {
             const auto from = base_room.copy(base, distance);
@@ -212,10 +239,11 @@ TEST_CASE("changes that are found and ranked at once are those found, then ranke
             const auto found_steps = step_room.last(width * (count + 64), 4 * distance);
             const auto found_ranks = rank_room.last(2 * (count + 64), 2 * distance);
             const auto found_classes = class_room.last(count + 64, distance);
+            const auto found_members = member_room.last(16 * 4);
             const std::uint32_t found = engine.block(type).find_ranked_changes(
                 from.data(), to.data(), static_cast<std::uint32_t>(count), bound_room.copy(bounds).data(), bound_count,
                 typed<std::uint16_t>(found_positions), found_steps.data(), typed<std::uint16_t>(found_ranks),
-                found_classes.data());
+                found_classes.data(), typed<std::uint32_t>(found_members));
             CAPTURE(engine.name);
             CAPTURE(int{type.width_bytes});
             CAPTURE(int(type.kind));
@@ -227,6 +255,7 @@ TEST_CASE("changes that are found and ranked at once are those found, then ranke
             if (!std::ranges::equal(found_steps.first(width * found), steps)) FAIL("other steps");
             if (!std::ranges::equal(found_ranks.first(2 * found), ranks)) FAIL("other ranks");
             if (!std::ranges::equal(found_classes.first(found), classes)) FAIL("other classes");
+            if (found > 0 && !std::ranges::equal(found_members, bytes_of(members))) FAIL("other members");
           }
         });
       }
@@ -246,9 +275,10 @@ TEST_CASE("every context has its class, under any bounds") {
       each_usable_engine([&](const Engine& engine) {
         Bytes classes(65536);
         std::vector<std::uint16_t> ranks(65536);
+        std::array<std::uint32_t, k_most_classes> members;
         engine.block({2, kind}).rank_changes(all.data(), 65536, bounds.data(),
                                              static_cast<std::uint32_t>(bounds.size()), all.data(), 65536, ranks.data(),
-                                             classes.data());
+                                             classes.data(), members.data());
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < 65536; ++i) {
           wrong += classes[i] != class_of(context_by_the_page(i, {2, kind}), bounds);
@@ -261,15 +291,18 @@ TEST_CASE("every context has its class, under any bounds") {
   }
 }
 
-TEST_CASE("moves reach the elements that have the ranks, for every length and element type") {
+TEST_CASE("moves reach the elements that have the ranks, for every length and element type, through all of a strip") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   ClassedRoom room;
   for (const ElementType type : k_element_types) {
     if (type.width_bytes == 8) continue;
-    for (const std::size_t count : counts_of_elements()) {
-      for (const double density : {0.0, 0.01, 0.2, 1.0}) {
-        const ClassedBlock block = classed_block(random, type, count, density);
+    std::vector<std::size_t> counts = counts_of_elements();
+    for (const std::size_t blocks : {1, 3, 7}) counts.push_back(blocks * 65536 + 1 + random() % 65536);
+    for (const std::size_t count : counts) {
+      for (const double density : {0.0, 0.0001, 0.01, 0.2, 1.0}) {
+        if (density * static_cast<double>(count) > 65536) continue;
+        const ClassedStrip strip = classed_strip(random, type, count, density);
         each_usable_engine([&](const Engine& engine) {
           for (const std::size_t distance : {0, 1, 6}) {
             CAPTURE(engine.name);
@@ -277,9 +310,9 @@ TEST_CASE("moves reach the elements that have the ranks, for every length and el
             CAPTURE(int(type.kind));
             CAPTURE(count);
             CAPTURE(density);
-            if (!room.apply(engine, block, distance)) FAIL("not all found");
-            if (!std::ranges::equal(room.elements.last(block.result.size(), distance), block.result))
-              FAIL("other elements");
+            const auto result = room.apply(engine, strip, distance);
+            if (!result) FAIL("not all found");
+            if (*result != strip.result) FAIL("other elements");
           }
         });
       }
@@ -287,32 +320,34 @@ TEST_CASE("moves reach the elements that have the ranks, for every length and el
   }
 }
 
-TEST_CASE("a rank that its class has not is noticed, whichever class it is") {
+TEST_CASE("a rank that its class has not is noticed, whichever class it is, in the last block of a strip") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   ClassedRoom room;
-  for (const std::size_t count : counts_of_elements()) {
-    ClassedBlock block = classed_block(random, k_bf16, count, 0);
+  std::vector<std::size_t> counts = counts_of_elements();
+  counts.push_back(3 * 65536 + 100);
+  for (const std::size_t count : counts) {
+    ClassedStrip strip = classed_strip(random, k_bf16, count, 0);
     std::array<std::uint32_t, k_most_classes> members{};
     for (std::size_t i = 0; i < count; ++i) {
-      ++members[class_of(context_by_the_page(get(block.elements.data(), i, 2), k_bf16), block.bounds)];
+      ++members[class_of(context_by_the_page(get(strip.elements.data(), i, 2), k_bf16), strip.bounds)];
     }
-    const std::size_t of = random() % (block.bounds.size() + 1);
-    for (const std::uint32_t beyond : {members[of], members[of] + 1, 65535U}) {
-      if (beyond > 65535 || beyond < members[of]) continue;
-      std::ranges::fill(block.class_changes, 0U);
-      block.class_changes[of] = 1;
-      block.ranks = {static_cast<std::uint16_t>(beyond)};
+    const std::size_t of = random() % (strip.bounds.size() + 1);
+    for (const std::uint32_t beyond : {members[of], members[of] + 1, 65535U, 0xffff0000U}) {
+      if (beyond < members[of]) continue;
+      std::ranges::fill(strip.class_changes, 0U);
+      strip.class_changes[of] = 1;
+      strip.ranks = {beyond};
       // One that is there, in the class behind.
-      if (of < block.bounds.size() && members[of + 1] != 0) {
-        block.ranks.push_back(0);
-        block.class_changes[of + 1] = 1;
+      if (of < strip.bounds.size() && members[of + 1] != 0) {
+        strip.ranks.push_back(0);
+        strip.class_changes[of + 1] = 1;
       }
-      block.moves.resize(2 * block.ranks.size());
+      strip.moves.resize(2 * strip.ranks.size());
       each_usable_engine([&](const Engine& engine) {
         CAPTURE(engine.name);
         CAPTURE(count);
-        CHECK(!room.apply(engine, block, 0));
+        CHECK(!room.apply(engine, strip, 0));
       });
     }
   }

@@ -132,10 +132,10 @@ TEST_CASE("symbols are counted, for every length, and added to what was counted 
 TEST_CASE("gaps and steps of every width come apart into symbols and raw bits, the same from every engine") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  Guarded rooms[] = {Guarded(2 * 65536), Guarded(4 * 65536), Guarded(65536), Guarded(65536), Guarded(6 * 65536)};
+  Guarded rooms[] = {Guarded(4 * 65536), Guarded(4 * 65536), Guarded(65536), Guarded(65536), Guarded(7 * 65536)};
   for (const std::size_t count : counts_of_elements()) {
     for (const std::uint32_t most_bits : {0U, 3U, 8U, 9U, 16U, 32U}) {
-      std::vector<std::uint16_t> gaps(count);
+      std::vector<std::uint32_t> gaps(count);
       std::vector<std::uint32_t> steps(count);
       Bytes gap_symbols(count);
       Bytes step_symbols(count);
@@ -146,7 +146,7 @@ TEST_CASE("gaps and steps of every width come apart into symbols and raw bits, t
           const auto bits = static_cast<std::uint32_t>(random() % (most + 1));
           return static_cast<std::uint32_t>(random() & ((std::uint64_t{1} << bits) - 1));
         };
-        gaps[i] = static_cast<std::uint16_t>(some_bits(std::min(most_bits, 16U)));
+        gaps[i] = some_bits(std::min(most_bits, 19U));
         steps[i] = std::max(1U, some_bits(most_bits));
         const auto take_apart = [&](std::uint32_t number) {
           std::uint32_t bucket = 0;
@@ -167,11 +167,11 @@ TEST_CASE("gaps and steps of every width come apart into symbols and raw bits, t
         CAPTURE(engine.name);
         CAPTURE(count);
         CAPTURE(most_bits);
-        const auto written = rooms[4].last((count * 44 + 7) / 8 + 8);
+        const auto written = rooms[4].last((count * k_most_raw_bits + 7) / 8 + 8);
         const auto new_gaps = rooms[2].last(count);
         const auto new_steps = rooms[3].last(count);
         const std::uint64_t bits = engine.kernels->coding.split_raw_bits(
-            typed<std::uint16_t>(rooms[0].copy(bytes_of(gaps))), rooms[1].copy(narrow).data(), width_bytes,
+            typed<std::uint32_t>(rooms[0].copy(bytes_of(gaps))), rooms[1].copy(narrow).data(), width_bytes,
             static_cast<std::uint32_t>(count), new_gaps.data(), new_steps.data(), written.data());
         if (!std::ranges::equal(new_gaps, gap_symbols)) FAIL("other symbols of gaps");
         if (!std::ranges::equal(new_steps, step_symbols)) FAIL("other symbols of steps");
@@ -190,14 +190,14 @@ struct Symbols {
   Bytes change_classes;
   Bytes gaps;
   Bytes steps;
-  std::vector<ClassCounts> class_changes;  // of each block
+  std::vector<ClassCounts> class_changes;  // of each strip
 
   SymbolPairs pairs(const std::uint8_t* gaps_at, const std::uint8_t* steps_at) const {
     return {gaps_at, steps_at, class_changes.front().data(), static_cast<std::uint32_t>(class_changes.size())};
   }
 };
 
-/// Of one block, two or several, some of them empty. `rare`: one in how many symbols is not the most likely one.
+/// Of one strip, two or several, some of them empty. `rare`: one in how many symbols is not the most likely one.
 Symbols random_symbols(std::mt19937_64& random, std::uint32_t changes, std::uint32_t class_count, std::uint64_t rare) {
   Symbols made;
   made.class_changes.resize(random() % 2 == 0 ? 1 : 1 + random() % 9);
@@ -421,22 +421,22 @@ TEST_CASE("symbols from any states and words are symbols, the same from every en
 TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every element type") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536 * 6), Guarded(3 * 65536), Guarded(5 * 65536)};
+  Guarded rooms[] = {Guarded(65536), Guarded(65536), Guarded(65536 * 7), Guarded(5 * 65536), Guarded(5 * 65536)};
   for (int round = 0; round < 1200; ++round) {
     const ElementType type = k_element_types[random() % 6];
     const auto class_count = static_cast<std::uint32_t>(1 + random() % k_most_classes);
     std::vector<std::uint32_t> class_changes(class_count);
     const std::uint64_t most = round % 20 == 0 ? 4096 : 40;
     for (std::uint32_t& changes : class_changes) changes = static_cast<std::uint32_t>(random() % most);
-    // Gaps of all sorts, and often so large that ranks pass 65,535; steps too, and often all of them small.
+    // Gaps of all sorts, and often so large that ranks pass those of a strip; steps too, and often all of them small.
     const std::uint64_t gap_buckets = round % 2 == 0 ? 8 : k_gap_buckets;
     const std::uint64_t step_buckets = round % 3 == 0 ? 2UL * (8U * type.width_bytes - 1) : 4;
     Bytes gaps;
     Bytes steps;
-    std::vector<std::uint16_t> ranks;
+    std::vector<std::uint32_t> ranks;
     Bytes moves;
-    Bytes raw = random_bytes(random, 44UL * 4096 * class_count / 8 + 164);
-    // Where those of a block before end.
+    Bytes raw = random_bytes(random, std::size_t{k_most_raw_bits} * 4096 * class_count / 8 + 164);
+    // Where those of a strip before end.
     const std::uint64_t begin = random() % 2 == 0 ? 0 : random() % 800;
     std::uint64_t at = begin;
     std::uint64_t last = 0;
@@ -452,7 +452,7 @@ TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every 
         const std::uint64_t bucket = random() % step_buckets;
         steps.push_back(static_cast<std::uint8_t>(2 * bucket + random() % 2));
         next += bucket_begin(gaps.back()) + take(bucket_raw_bits(gaps.back()));
-        ranks.push_back(static_cast<std::uint16_t>(next++));
+        ranks.push_back(static_cast<std::uint32_t>(next++));
         const std::uint64_t distance = 1 + bucket_begin(static_cast<std::uint32_t>(bucket)) +
                                        take(bucket_raw_bits(static_cast<std::uint32_t>(bucket)));
         moves.resize(moves.size() + type.width_bytes);
@@ -464,15 +464,15 @@ TEST_CASE("buckets and raw bits make ranks and moves, class by class, for every 
     each_usable_engine([&](const Engine& engine) {
       CAPTURE(engine.name);
       CAPTURE(round);
-      const auto found_ranks = rooms[3].last(2 * (ranks.size() + 16));
+      const auto found_ranks = rooms[3].last(4 * (ranks.size() + 16));
       const auto found_moves = rooms[4].last(moves.size() + 16UL * type.width_bytes);
       std::uint64_t raw_bits = begin;
       const std::uint32_t room = engine.classed(type).join_raw_bits(
           rooms[0].copy(gaps).data(), rooms[1].copy(steps).data(), class_count, class_changes.data(),
-          rooms[2].copy(raw).data(), typed<std::uint16_t>(found_ranks), found_moves.data(), &raw_bits);
-      if (room != std::min<std::uint64_t>(last, 65537)) FAIL("another largest rank");
+          rooms[2].copy(raw).data(), typed<std::uint32_t>(found_ranks), found_moves.data(), &raw_bits);
+      if (room != std::min<std::uint64_t>(last, 0xffffffff)) FAIL("another largest rank");
       if (raw_bits != at) FAIL("other raw bits");
-      if (!std::ranges::equal(found_ranks.first(2 * ranks.size()), bytes_of(ranks))) FAIL("other ranks");
+      if (!std::ranges::equal(found_ranks.first(4 * ranks.size()), bytes_of(ranks))) FAIL("other ranks");
       if (!std::ranges::equal(found_moves.first(moves.size()), moves)) FAIL("other moves");
     });
   }

@@ -14,10 +14,10 @@ using Bytes = std::vector<std::uint8_t>;
 /// Decodes broken groups of one batch with every engine, from bytes and into elements that lie between forbidden pages.
 class Victim {
  public:
-  Victim(Bytes base, ElementType type, const MatrixPlace& place)
+  Victim(Bytes base, ElementType type, const MatrixPlace& place, std::uint32_t blocks_in_strip = 1)
       : base_(std::move(base)),
         type_(type),
-        shape_(shape_of(base_.size(), type, place)),
+        shape_(with_strips(shape_of(base_.size(), type, place), blocks_in_strip)),
         elements_(base_.size()),
         coded_(12 * k_block_elements),
         parameters_(4 * k_block_elements) {
@@ -84,7 +84,7 @@ void each_group(std::size_t count, double density, Visit visit) {
       encode_group(encoder, base, next, type, place, group);
       if (group.parameters.empty()) continue;
       REQUIRE(group.batch_bytes.size() == 1);
-      Victim victim(base, type, place);
+      Victim victim(base, type, place, group.blocks_in_strip);
       CAPTURE(int{type.width_bytes});
       CAPTURE(int(type.kind));
       CAPTURE(row);
@@ -200,11 +200,41 @@ TEST_CASE("a batch with more changes than any may have is refused") {
   encode_group(encoder, base, next, type, {}, group);
   // The same block once more, in the same batch.
   GroupParameters parameters = GroupTables(group.parameters, shape_of(base.size(), type, {})).parameters();
-  parameters.blocks.push_back(parameters.blocks.front());
+  parameters.strips.push_back(parameters.strips.front());
   Bytes twice;
   parameters.write(twice);
   Victim victim(Bytes(2 * k_block_elements, 7), type, {});
   must_refuse(victim, twice, group.bytes);
+}
+
+TEST_CASE("gaps that are longer than a strip are refused, whether any change has one or not") {
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base(3 * k_block_elements, 7);
+  Bytes next = base;
+  for (std::size_t i = 0; i < base.size(); i += 999) next[i] = 8;
+  CodedGroup group;
+  GroupEncoder encoder(best_engine(), BlockChoice::classed);
+  encode_group(encoder, base, next, type, {}, group);
+  REQUIRE(group.blocks_in_strip == 4);
+  Victim victim(base, type, {}, 4);
+  REQUIRE((victim.suffer(group.parameters, group.bytes) == Victim::Outcome::taken));
+  const GroupShape shape = with_strips(shape_of(base.size(), type, {}), 4);
+  GroupParameters parameters = GroupTables(group.parameters, shape).parameters();
+  ClassCoding& coding = parameters.classes.front();
+  coding.gap_probability.reset();
+  coding.gap_weights = WeightCodes(most_gap_buckets(4) + 1);
+  coding.gap_weights[coding.gap_weights.size() - 1] = 1;
+  coding.gap_buckets = most_gap_buckets(4) + 1;
+  Bytes too_many;
+  parameters.write(too_many);
+  must_refuse(victim, too_many, group.bytes);
+  // The largest gap that can be told: the first change lies far behind the last element.
+  coding.gap_weights = WeightCodes(most_gap_buckets(4));
+  coding.gap_weights[coding.gap_weights.size() - 1] = 1;
+  coding.gap_buckets = most_gap_buckets(4);
+  Bytes too_far;
+  parameters.write(too_far);
+  must_refuse(victim, too_far, group.bytes);
 }
 
 }  // namespace wdelta

@@ -116,7 +116,7 @@ TEST_CASE("blocks of one group may have as different numbers of changes as there
   }
 }
 
-TEST_CASE("blocks of few changes share batches, up to 64 of them and up to 65,536 changes") {
+TEST_CASE("strips of few changes share batches, up to 64 of them and up to 65,536 changes") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   GroupCoders coders(BlockChoice::automatic);
@@ -128,21 +128,25 @@ TEST_CASE("blocks of few changes share batches, up to 64 of them and up to 65,53
   };
   Bytes next = base;
   nudged(next, 20000);
+  // No strip of several blocks: what lies before the changes of every other block is not known.
+  for (std::size_t block = 0; block < k_blocks; block += 2)
+    std::copy_n(base.begin() + block * k_block_elements, k_block_elements, next.begin() + block * k_block_elements);
   check(coders, base, next, type);
-  CHECK(coders.coded.blocks_in_batch == 64);
+  CHECK(coders.coded.blocks_in_strip == 1);
+  CHECK(coders.coded.strips_in_batch == 64);
   CHECK(coders.coded.batch_bytes.size() == 2);
 
   // As dense as the most that still has batches, but for a stretch that changes nearly all over.
   next = base;
-  nudged(next, 40);
+  nudged(next, 150);
   check(coders, base, next, type);
-  const std::uint32_t even = coders.coded.blocks_in_batch;
-  CHECK(even > 2);
+  CHECK(coders.coded.blocks_in_strip > 1);
+  CHECK(coders.coded.strips_in_batch > 1);
   for (std::size_t i = 0; i < 2 * k_block_elements; ++i) {
     if (random() % 5 < 2) ++next[33 * k_block_elements + i];
   }
   check(coders, base, next, type);
-  CHECK(coders.coded.blocks_in_batch > 1);
+  CHECK(coders.coded.blocks_in_strip > 1);
 
   // More of it, until a batch would have too many.
   const Bytes zeros(k_blocks * k_block_elements);
@@ -151,7 +155,53 @@ TEST_CASE("blocks of few changes share batches, up to 64 of them and up to 65,53
   std::fill_n(next.begin() + 33 * k_block_elements, 2 * k_block_elements, std::uint8_t{3});
   GroupCoders classed(BlockChoice::classed);
   check(classed, zeros, next, type);
-  CHECK(classed.coded.blocks_in_batch == 1);
+  CHECK(classed.coded.blocks_in_strip == 1);
+  CHECK(classed.coded.strips_in_batch == 1);
+}
+
+TEST_CASE("groups begin anywhere in a strip, and end anywhere") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::classed);
+  for (const ElementType type : k_element_types) {
+    if (type.width_bytes == 8) continue;
+    for (std::uint64_t first = 0; first < 4; ++first) {
+      const Bytes base = weights(random, (1 + random() % 9) * k_block_elements + random() % 70'000, type);
+      Bytes next = base;
+      const std::size_t apart = std::size_t{50} << random() % 12;
+      for (std::size_t i = 0; i < base.size() / type.width_bytes; i += 1 + random() % (2 * apart))
+        put(next.data(), i, type.width_bytes,
+            element_by_the_page(get(base.data(), i, type.width_bytes), 1 + random() % 5, type));
+      check(coders, base, next, type, {0, first * k_block_elements});
+    }
+  }
+}
+
+TEST_CASE("a short last block that changes all over leaves the others their strips") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  const Bytes base = weights(random, 5 * k_block_elements + 300, k_bf16);
+  Bytes next = base;
+  for (std::size_t i = 0; i < base.size() / 2; ++i) {
+    if (i < 5 * k_block_elements && random() % 80 != 0) continue;
+    put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1 + random() % 4, k_bf16));
+  }
+  check(coders, base, next, k_bf16);
+  CHECK(coders.coded.blocks_in_strip == 4);
+}
+
+TEST_CASE("gaps of a class may be as long as a strip") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::classed);
+  const ElementType type{1, ElementKind::integer};
+  const Bytes base(8 * k_block_elements, 7);
+  Bytes next = base;
+  // Of each block but the last one a single change, the first of a strip or the last, so that none lies before it.
+  for (std::size_t block = 0; block < 8; ++block) next[block * k_block_elements + (block % 4 < 2 ? 0 : 65535)] = 9;
+  check(coders, base, next, type);
+  CHECK(coders.coded.blocks_in_strip == 4);
 }
 
 TEST_CASE("signs of matrices are masked in batches too") {
@@ -166,8 +216,9 @@ TEST_CASE("signs of matrices are masked in batches too") {
     put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1 + i % 640 % 2, k_bf16));
   }
   check(coders, base, next, k_bf16, place);
-  CHECK(coders.coded.blocks_in_batch > 1);
-  const GroupTables tables(coders.coded.parameters, shape_of(base.size(), k_bf16, place));
+  CHECK(coders.coded.blocks_in_strip > 1);
+  const GroupShape shape = with_strips(shape_of(base.size(), k_bf16, place), coders.coded.blocks_in_strip);
+  const GroupTables tables(coders.coded.parameters, shape);
   CHECK(!tables.parameters().mask.is_empty());
 }
 

@@ -78,13 +78,20 @@ inline void encode_compared_group(GroupEncoder& encoder, const std::vector<std::
     const Block& block = blocks[i];
     std::vector<std::uint16_t> ranks(block.positions.size());
     std::vector<std::uint8_t> classes(block.positions.size());
-    kernels.rank_changes(block.base_bytes.data(),
-                         static_cast<std::uint32_t>(block.base_bytes.size() / type.width_bytes), bounds->data(),
-                         static_cast<std::uint32_t>(bounds->size()), block.positions.data(),
-                         static_cast<std::uint32_t>(block.positions.size()), ranks.data(), classes.data());
-    encoder.add_ranks(i, {block.positions, block.steps.data(), ranks.data(), classes.data()});
+    std::array<std::uint32_t, k_most_classes> members{};
+    if (block.positions.empty()) continue;
+    kernels.rank_changes(
+        block.base_bytes.data(), static_cast<std::uint32_t>(block.base_bytes.size() / type.width_bytes), bounds->data(),
+        static_cast<std::uint32_t>(bounds->size()), block.positions.data(),
+        static_cast<std::uint32_t>(block.positions.size()), ranks.data(), classes.data(), members.data());
+    encoder.add_ranks(i, {block.positions, block.steps.data(), ranks.data(), classes.data(), members.data()});
   }
   encoder.finish(group);
+}
+
+inline GroupShape with_strips(GroupShape shape, std::uint32_t blocks_in_strip) {
+  shape.blocks_in_strip = blocks_in_strip;
+  return shape;
 }
 
 /// The blocks of a group, decoded as far as that needs no base.
@@ -92,27 +99,32 @@ class DecodedGroup {
  public:
   using Coded = std::span<const std::uint8_t>;
 
-  /// `batches`: of so many blocks each, which stay where they are. Throws what decoders throw.
-  DecodedGroup(const Engine& engine, Coded parameters, const GroupShape& shape, std::uint64_t blocks_in_batch,
+  /// `batches`: of so many strips each, which stay where they are. Throws what decoders throw.
+  DecodedGroup(const Engine& engine, Coded parameters, const GroupShape& shape, std::uint64_t strips_in_batch,
                std::vector<Coded> batches)
-      : blocks_in_batch_(blocks_in_batch), coded_(std::move(batches)), decoded_(coded_.size()) {
+      : strips_(shape.strips()),
+        strips_in_batch_(strips_in_batch),
+        coded_(std::move(batches)),
+        decoded_(coded_.size()) {
     if (parameters.empty()) return;
     tables_.emplace(parameters, shape);
     ClassedDecoder decoder;
     for (std::size_t i = 0; i < coded_.size(); ++i) {
-      const BlockRange blocks{i * blocks_in_batch, std::min((i + 1) * blocks_in_batch, shape.block_count)};
-      const auto counts = std::span(tables_->parameters().blocks).subspan(blocks.first, blocks.end - blocks.first);
-      if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, *tables_, blocks, coded_[i], decoded_[i]);
+      const IndexRange strips{i * strips_in_batch, std::min((i + 1) * strips_in_batch, strips_.count())};
+      const auto counts = std::span(tables_->parameters().strips).subspan(strips.first, strips.end - strips.first);
+      if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, *tables_, strips, coded_[i], decoded_[i]);
     }
   }
   DecodedGroup(const Engine& engine, const CodedGroup& group, const GroupShape& shape)
-      : DecodedGroup(engine, group.parameters, shape, group.blocks_in_batch, batches_of(group)) {}
+      : DecodedGroup(engine, group.parameters, with_strips(shape, group.blocks_in_strip), group.strips_in_batch,
+                     batches_of(group)) {}
 
   void add_to(BlockChain& chain, const BlockChain::Place& place, std::uint64_t block) const {
-    const std::size_t batch = block / blocks_in_batch_;
-    if (tables_ && is_classed(tables_->parameters().blocks[block])) {
-      chain.add(place, *tables_, block, decoded_[batch].changes_of(block));
-    } else if (blocks_in_batch_ == 1) {
+    const std::uint64_t strip = strips_.of(block);
+    const std::size_t batch = strip / strips_in_batch_;
+    if (tables_ && is_classed(tables_->parameters().strips[strip])) {
+      chain.add(place, *tables_, block, decoded_[batch].changes_of(strip));
+    } else if (strips_.blocks_in_strip == 1 && strips_in_batch_ == 1) {
       chain.add(place, coded_[batch]);
     }
   }
@@ -129,7 +141,8 @@ class DecodedGroup {
     return batches;
   }
 
-  std::uint64_t blocks_in_batch_;
+  Strips strips_;
+  std::uint64_t strips_in_batch_;
   std::vector<Coded> coded_;
   std::optional<GroupTables> tables_;
   std::vector<DecodedBatch> decoded_;
@@ -169,13 +182,13 @@ class GroupCoders {
       encode_group(encoders_[i], base, next, type, place, made);
       if (made.parameters != coded.parameters) return names_[i] + ": other parameters than " + names_[0];
       if (made.bytes != coded.bytes) return names_[i] + ": other bytes than " + names_[0];
-      if (const char* const wrong = wrong_summary(made, base, next, type)) return names_[i] + ": " + wrong;
+      if (const char* const wrong = wrong_summary(made, base, next, type, place)) return names_[i] + ": " + wrong;
     }
     if (compared_->takes_compared(type)) {
       encode_compared_group(*compared_, base, next, type, place, other_);
       if (other_.parameters != coded.parameters) return "compared elsewhere: other parameters";
       if (other_.bytes != coded.bytes) return "compared elsewhere: other bytes";
-      if (const char* const wrong = wrong_summary(other_, base, next, type))
+      if (const char* const wrong = wrong_summary(other_, base, next, type, place))
         return std::string("compared elsewhere: ") + wrong;
     }
     for (std::size_t i = 0; i < decoders_.size(); ++i) {
@@ -198,11 +211,13 @@ class GroupCoders {
 
  private:
   static const char* wrong_summary(const CodedGroup& made, const std::vector<std::uint8_t>& base,
-                                   const std::vector<std::uint8_t>& next, ElementType type) {
+                                   const std::vector<std::uint8_t>& next, ElementType type, const MatrixPlace& place) {
     const char* wrong = nullptr;
-    const std::uint64_t in_batch = made.blocks_in_batch;
-    const std::size_t blocks = shape_of(base.size(), type, {}).block_count;
-    if (made.blocks.size() != blocks || made.batch_bytes.size() != (blocks + in_batch - 1) / in_batch)
+    const std::uint64_t in_batch = made.strips_in_batch;
+    const bool may_be_alone = in_batch == 1 && made.blocks_in_strip == 1;
+    const Strips strips = with_strips(shape_of(base.size(), type, place), made.blocks_in_strip).strips();
+    if (made.blocks.size() != strips.block_count ||
+        made.batch_bytes.size() != (strips.count() + in_batch - 1) / in_batch)
       return "blocks or batches are missing";
     std::vector<std::uint64_t> changes_in_batch(made.batch_bytes.size());
     std::size_t coded = 0;
@@ -220,18 +235,18 @@ class GroupCoders {
       if (summary.changes != changes || summary.largest_step != largest) wrong = "summary";
       if ((changes == 0) != (summary.mode == BlockMode::same)) wrong = "mode of a block without changes, or with some";
       const bool is_alone = summary.mode != BlockMode::same && summary.mode != BlockMode::classed;
-      if (is_alone && (in_batch > 1 || (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode)))
+      if (is_alone && (!may_be_alone || (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode)))
         wrong = "mode";
       any_classed |= summary.mode == BlockMode::classed;
-      changes_in_batch[block / in_batch] += changes;
-      if (in_batch == 1) coded += made.batch_bytes[block];
+      changes_in_batch[strips.of(block) / in_batch] += changes;
+      if (may_be_alone) coded += made.batch_bytes[block];
     });
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < made.batch_bytes.size(); ++i) {
       bytes += made.batch_bytes[i];
       if ((changes_in_batch[i] == 0) != (made.batch_bytes[i] == 0))
         wrong = "a batch without changes has bytes, or one with changes none";
-      if (in_batch > 1 && changes_in_batch[i] > k_most_batch_changes) wrong = "too many changes in a batch";
+      if (changes_in_batch[i] > k_most_batch_changes) wrong = "too many changes in a batch";
     }
     if (bytes != made.bytes.size()) wrong = "sizes do not add up";
     if (any_classed == made.parameters.empty()) wrong = "parameters without use, or use without";

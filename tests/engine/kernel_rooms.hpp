@@ -27,8 +27,9 @@ T* typed(std::span<std::uint8_t> bytes) {
 }
 
 template <class T>
-std::span<const std::uint8_t> bytes_of(const std::vector<T>& numbers) {
-  return {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(T)};
+std::span<const std::uint8_t> bytes_of(const T& numbers) {
+  const std::span all(numbers);
+  return {reinterpret_cast<const std::uint8_t*>(all.data()), all.size_bytes()};
 }
 
 inline std::vector<std::size_t> counts_of_elements() {

@@ -228,14 +228,15 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
   std::mt19937_64 random(seed());
   const Engine& engine = engines().back();
   constexpr std::uint32_t k_classes = 3;
+  const ElementType type{1, ElementKind::floating};
   for (const std::uint64_t row : {2, 7, 64, 500, 40'000}) {
+    const std::uint32_t blocks_in_strip = 1U << random() % 3;
     const MatrixPlace place{row, random() % 100'000};
     ChangeSymbols symbols;
     symbols.begin(place);
     std::vector<std::vector<std::uint16_t>> positions(3);
     std::vector<std::vector<std::uint8_t>> classes(3);
     std::vector<std::vector<std::uint8_t>> steps(3);
-    std::vector<BlockSymbols> blocks;
     for (std::uint32_t b = 0; b < 3; ++b) {
       std::array<std::uint16_t, k_classes> ranks_of_class{};
       std::vector<std::uint16_t> ranks;
@@ -246,29 +247,38 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
         steps[b].push_back(static_cast<std::uint8_t>(1 + random() % 9));
         ranks.push_back(ranks_of_class[classes[b].back()]++);
       }
-      blocks.push_back(symbols.add(engine.kernels->coding, ElementType{1, ElementKind::floating}, k_classes,
-                                   b * k_block_elements,
-                                   {positions[b], steps[b].data(), ranks.data(), classes[b].data()}));
+      std::array<std::uint32_t, k_most_classes> members{};
+      std::ranges::copy(ranks_of_class, members.begin());
+      symbols.add(engine.kernels->coding, type, k_classes, b,
+                  {positions[b], steps[b].data(), ranks.data(), classes[b].data(), members.data()});
     }
+    symbols.make(engine.kernels->coding, type, {0, 3, blocks_in_strip});
     const SignMask mask{random_bytes(random, (row + 7) / 8),
                         random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
     symbols.flip_signs(best_engine().kernels->coding, mask);
     std::array<std::uint32_t, k_most_classes> negatives{};
     std::size_t wrong = 0;
-    for (std::uint32_t b = 0; b < 3; ++b) {
-      std::vector<std::uint64_t> flips(k_block_elements / 64);
-      expand_sign_mask(mask, place, b * k_block_elements, k_block_elements, flips);
+    for (const StripSymbols& strip : symbols.strips()) {
+      const IndexRange blocks = Strips{0, 3, blocks_in_strip}.blocks_of(strip.strip);
+      std::vector<std::uint64_t> flips((blocks.end - blocks.first) * k_block_elements / 64);
+      for (std::uint64_t b = blocks.first; b < blocks.end; ++b) {
+        expand_sign_mask(mask, place, b * k_block_elements, k_block_elements,
+                         std::span(flips).subspan((b - blocks.first) * k_block_elements / 64));
+      }
       std::size_t symbol = 0;
       for (std::uint8_t k = 0; k < k_classes; ++k) {
-        for (std::size_t i = 0; i < positions[b].size(); ++i) {
-          if (classes[b][i] != k) continue;
-          const std::uint32_t position = positions[b][i];
-          const std::uint32_t sign = (steps[b][i] ^ (flips[position / 64] >> (position % 64))) & 1U;
-          wrong += (symbols.steps_of(blocks[b])[symbol++] & 1U) != sign;
-          negatives[k] += sign;
+        for (std::uint64_t b = blocks.first; b < blocks.end; ++b) {
+          for (std::size_t i = 0; i < positions[b].size(); ++i) {
+            if (classes[b][i] != k) continue;
+            const std::size_t position = (b - blocks.first) * k_block_elements + positions[b][i];
+            const std::uint32_t sign = (steps[b][i] ^ (flips[position / 64] >> (position % 64))) & 1U;
+            wrong += (symbols.steps_of(strip)[symbol++] & 1U) != sign;
+            negatives[k] += sign;
+          }
         }
       }
     }
+    CAPTURE(blocks_in_strip);
     CAPTURE(row);
     CHECK(wrong == 0);
     for (std::uint32_t k = 0; k < k_classes; ++k) CHECK(symbols.counts()[k].negatives == negatives[k]);

@@ -44,20 +44,26 @@ std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Inp
     const GroupTables tables(input.parameters, input.shape);
     ClassedDecoder decoder;
     DecodedBatch batch;
-    decoder.decode(engine, tables, {0, input.shape.block_count}, input.coded, batch);
+    const Strips strips = input.shape.strips();
+    decoder.decode(engine, tables, {0, strips.count()}, input.coded, batch);
     BlockChain chain(engine);
-    for (std::size_t block = 0; block < input.shape.block_count; ++block) {
-      const std::size_t begin = block * block_bytes;
-      const auto part = std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin));
-      chain.begin(input.shape.type);
-      for (std::size_t i = 0; i < times && is_classed(tables.parameters().blocks[block]); ++i) {
-        chain.add({0, i}, tables, block, batch.changes_of(block));
-        if (is_chain) continue;
-        chain.apply(0, part);
-        chain.begin(input.shape.type);
+    chain.begin(input.shape.type);
+    const auto apply = [&] {
+      for (std::size_t block = 0; block < input.shape.block_count; ++block) {
+        const std::size_t begin = block * block_bytes;
+        chain.apply(block, std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
       }
-      chain.apply(0, part);
+      chain.begin(input.shape.type);
+    };
+    for (std::size_t i = 0; i < times; ++i) {
+      for (std::size_t block = 0; block < input.shape.block_count; ++block) {
+        const std::uint64_t strip = strips.of(block);
+        if (is_classed(tables.parameters().strips[strip]))
+          chain.add({block, i}, tables, block, batch.changes_of(strip));
+      }
+      if (!is_chain) apply();
     }
+    if (is_chain) apply();
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) std::abort();
     return std::nullopt;
@@ -66,8 +72,9 @@ std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Inp
 }
 
 /// What decoding `group` over the base gives.
-std::vector<std::uint8_t> applied(const CodedGroup& group, const GroupShape& shape,
-                                  std::vector<std::uint8_t> elements) {
+std::vector<std::uint8_t> applied(const CodedGroup& group, GroupShape shape, std::vector<std::uint8_t> elements) {
+  shape.blocks_in_strip = group.blocks_in_strip;
+  const Strips strips = shape.strips();
   const std::size_t block_bytes = std::size_t{k_block_elements} * shape.type.width_bytes;
   std::optional<GroupTables> tables;
   if (!group.parameters.empty()) tables.emplace(group.parameters, shape);
@@ -75,20 +82,27 @@ std::vector<std::uint8_t> applied(const CodedGroup& group, const GroupShape& sha
   DecodedBatch batch;
   BlockChain chain(best_engine());
   std::size_t at = 0;
-  for (std::uint64_t block = 0; block < shape.block_count; ++block) {
-    const std::uint64_t first = block - block % group.blocks_in_batch;
-    const auto coded = std::span(group.bytes).subspan(at, group.batch_bytes[block / group.blocks_in_batch]);
-    const BlockRange blocks{first, std::min<std::uint64_t>(first + group.blocks_in_batch, shape.block_count)};
+  for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
+    const std::uint64_t first = strip - strip % group.strips_in_batch;
+    const auto coded = std::span(group.bytes).subspan(at, group.batch_bytes[strip / group.strips_in_batch]);
+    const IndexRange batch_strips{first, std::min<std::uint64_t>(first + group.strips_in_batch, strips.count())};
+    const bool is_in_classes = tables && is_classed(tables->parameters().strips[strip]);
+    if (is_in_classes) decoder.decode(best_engine(), *tables, batch_strips, coded, batch);
     chain.begin(shape.type);
-    if (tables && is_classed(tables->parameters().blocks[block])) {
-      decoder.decode(best_engine(), *tables, blocks, coded, batch);
-      chain.add({0, 0}, *tables, block, batch.changes_of(block));
-    } else if (group.blocks_in_batch == 1) {
-      chain.add({0, 0}, coded);
+    const IndexRange blocks = strips.blocks_of(strip);
+    for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+      if (is_in_classes) {
+        chain.add({block - blocks.first, 0}, *tables, block, batch.changes_of(strip));
+      } else if (group.blocks_in_strip == 1 && group.strips_in_batch == 1) {
+        chain.add({block - blocks.first, 0}, coded);
+      }
     }
-    const std::size_t begin = block * block_bytes;
-    chain.apply(0, std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
-    if (block + 1 == blocks.end) at += coded.size();
+    for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+      const std::size_t begin = block * block_bytes;
+      chain.apply(block - blocks.first,
+                  std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
+    }
+    if (strip + 1 == batch_strips.end) at += coded.size();
   }
   return elements;
 }
@@ -102,8 +116,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
                       (bytes[0] & 4) != 0 ? ElementKind::floating : ElementKind::integer};
   input.shape.block_count = 1 + bytes[5] / 64U;
   input.shape.element_count = (input.shape.block_count - 1) * k_block_elements + 1 + bytes[2] + 256U * bytes[3];
-  input.shape.place = {bytes[0] / 8U + 32U * bytes[1], 65536};
-  const std::size_t parameter_bytes = std::min<std::size_t>(bytes[4] + 256U * (bytes[5] % 64), size_bytes - 6);
+  // From the second block of the tensor on: the first strip may be short.
+  input.shape.place = {bytes[0] / 8U + 32U * bytes[1], k_block_elements};
+  input.shape.blocks_in_strip = 1U << bytes[5] / 16 % 4;
+  const std::size_t parameter_bytes = std::min<std::size_t>(bytes[4] + 256U * (bytes[5] % 16), size_bytes - 6);
   // Copies of exactly their size, so that the sanitizer sees the first byte too many.
   input.parameters.assign(bytes + 6, bytes + 6 + parameter_bytes);
   input.coded.assign(bytes + 6 + parameter_bytes, bytes + size_bytes);

@@ -9,6 +9,7 @@
 #include "engine/class_map.hpp"
 #include "engine/device.hpp"
 #include "engine/engine.hpp"
+#include "testing/apply_strip.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -106,13 +107,14 @@ class HostDeviceStream final : public DeviceStream {
   }
   void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                     std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
-                    std::uint8_t* classes) override {
+                    std::uint8_t* classes, std::uint32_t* members) override {
     queue_.emplace_back([=] {
       for (std::size_t b = 0; b < block_count; ++b) {
         const std::size_t first = b * k_device_block_changes;
+        if (found.counts[b] == 0) continue;
         kernels(type).rank_changes(blocks[b].base, blocks[b].count, bounds.data(),
                                    static_cast<std::uint32_t>(bounds.size()), found.positions + first, found.counts[b],
-                                   ranks + first, classes + first);
+                                   ranks + first, classes + first, members + b * k_most_classes);
       }
     });
   }
@@ -127,19 +129,22 @@ class HostDeviceStream final : public DeviceStream {
     });
   }
   void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,
-             const std::uint16_t* ranks, const void* moves, const std::uint64_t* flips) override {
-    traffic_->patched_blocks += patch_count;
-    if (flips != nullptr) traffic_->masked_blocks += patch_count;
-    queue_.emplace_back([=] {
+             const std::uint32_t* ranks, const void* moves, const std::uint64_t* flips) override {
+    queue_.emplace_back([=, this] {
       for (DevicePatch* patch = patches; patch != patches + patch_count; ++patch) {
+        const std::uint32_t blocks = (patch->count + k_block_elements - 1) / k_block_elements;
+        traffic_->patched_blocks += blocks;
+        if (flips != nullptr) traffic_->masked_blocks += blocks;
         const ClassedChanges changes = {
             bounds.data(),
             static_cast<std::uint32_t>(bounds.size()),
             patch->class_changes,
             ranks + patch->first_change,
             static_cast<const std::uint8_t*>(moves) + std::size_t{patch->first_change} * type.width_bytes,
-            flips == nullptr ? nullptr : flips + patch->first_flip};
-        patch->status = engines().back().classed(type).apply(patch->elements, patch->count, &changes) ? 0 : 1;
+            flips == nullptr ? nullptr : flips + patch->first_flip,
+            nullptr,
+            0};
+        patch->status = apply_strip(engines().back(), type, patch->elements, patch->count, changes) ? 0 : 1;
       }
     });
   }

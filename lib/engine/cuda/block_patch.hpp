@@ -6,9 +6,9 @@
 
 namespace wdelta::cuda {
 
-/// DeviceStream::patch(): one thread block for each block. Each thread counts the members of classes in a run; from
-/// that follows which run each change lies in, and then each thread goes through its run again, if it has changes, and
-/// counts down to them.
+/// DeviceStream::patch(): one thread block for each strip, whose blocks it goes through one after the other. Each
+/// thread counts the members of classes in a run of a block; from that follows which run each change lies in, and then
+/// each thread goes through its run again, if it has changes, and counts down to them.
 template <class T, ElementKind kind>
 struct PatchAgent {
   static constexpr std::uint32_t k_threads = k_runs;
@@ -17,7 +17,7 @@ struct PatchAgent {
   struct Arguments {
     DevicePatch* patches;
     Bounds bounds;
-    const std::uint16_t* ranks;
+    const std::uint32_t* ranks;
     const void* moves;
     const std::uint64_t* flips;
   };
@@ -25,8 +25,10 @@ struct PatchAgent {
   struct Shared {
     Census census;
     std::uint32_t first_of_run[k_classes][k_runs + 1];  // of the changes of a class, the first in a run
+    std::uint32_t next_of_class[k_classes];             // the first change that the blocks before have not
     std::uint32_t end_of_class[k_classes];
-    std::uint32_t are_too_few;
+    std::uint32_t members_before[k_classes];  // in the blocks before
+    bool is_possible;
   };
 
   // What a thread waits for in a class: which change comes next, and how many members before it; or that none comes in
@@ -51,57 +53,87 @@ struct PatchAgent {
   template <class Threads>
   static WDELTA_DEVICE void run(const Threads& threads, Shared& shared, const Arguments& arguments) {
     DevicePatch& patch = arguments.patches[threads.block()];
-    void* const elements = patch.elements;
-    const std::uint32_t count = patch.count;
-    const std::uint16_t* const ranks = arguments.ranks + patch.first_change;
+    const std::uint32_t class_count = arguments.bounds.count + 1;
+    if (threads.thread() == 0) {
+      std::uint32_t end = 0;
+      shared.is_possible = true;
+      WDELTA_ROLLED
+      for (std::uint32_t k = 0; k < class_count; ++k) {
+        // Their sum may even run over.
+        shared.is_possible = shared.is_possible && patch.class_changes[k] <= k_most_patch_changes - end;
+        shared.next_of_class[k] = end;
+        shared.end_of_class[k] = end += patch.class_changes[k];
+        shared.members_before[k] = 0;
+      }
+    }
+    threads.meet();
+    WDELTA_ROLLED
+    for (std::uint32_t first = 0; shared.is_possible && first < patch.count; first += k_block_elements) {
+      patch_block(threads, shared, arguments, patch, first);
+      threads.meet();
+      if (threads.thread() < class_count) {
+        shared.next_of_class[threads.thread()] = shared.first_of_run[threads.thread()][k_runs];
+        shared.members_before[threads.thread()] += shared.census.all[threads.thread()];
+      }
+    }
+    threads.meet();
+    if (threads.thread() == 0) {
+      std::uint32_t are_left = shared.is_possible ? 0 : 1;
+      WDELTA_ROLLED
+      for (std::uint32_t k = 0; k < class_count; ++k) {
+        if (shared.next_of_class[k] != shared.end_of_class[k]) are_left = 1;
+      }
+      patch.status = are_left;
+    }
+  }
+
+ private:
+  /// Of the block that begins with that element of the strip.
+  template <class Threads>
+  static WDELTA_DEVICE void patch_block(const Threads& threads, Shared& shared, const Arguments& arguments,
+                                        const DevicePatch& patch, std::uint32_t first) {
+    void* const elements = static_cast<std::uint8_t*>(patch.elements) + std::size_t{first} * sizeof(T);
+    const std::uint32_t left_in_strip = patch.count - first;
+    const std::uint32_t count = left_in_strip < k_block_elements ? left_in_strip : k_block_elements;
+    const std::uint32_t* const ranks = arguments.ranks + patch.first_change;
     const T* const moves = static_cast<const T*>(arguments.moves) + patch.first_change;
-    const std::uint64_t* const flips = arguments.flips == nullptr ? nullptr : arguments.flips + patch.first_flip;
+    const std::uint64_t* const flips =
+        arguments.flips == nullptr ? nullptr : arguments.flips + patch.first_flip + first / 64;
     const std::uint32_t thread = threads.thread();
     const std::uint32_t class_count = arguments.bounds.count + 1;
     Census& census = shared.census;
 
     clear_census(thread, census, arguments.bounds);
-    if (thread == 0) {
-      std::uint32_t end = 0;
-      bool is_possible = true;
-      WDELTA_ROLLED
-      for (std::uint32_t k = 0; k < class_count; ++k) {
-        is_possible = is_possible && patch.class_changes[k] <= count - end;
-        shared.end_of_class[k] = end += patch.class_changes[k];
-      }
-      shared.are_too_few = is_possible ? 0 : 1;
-    }
     threads.meet();
-    // More changes than elements; their numbers may even have run over.
-    const bool are_hopeless = shared.are_too_few != 0;
     const Words words(elements, static_cast<std::uint32_t>(count * sizeof(T)));
     each_of_run<T>(words, elements, count, thread, [&](std::uint32_t, T bits) {
       ++census.members[census.class_of[context_of<T, kind>(bits)]][thread];
     });
     WDELTA_ROLLED
     for (std::uint32_t k = 0; k < class_count; ++k) {
-      shared.first_of_run[k][thread] = shared.end_of_class[k];
-      if (thread == 0) shared.first_of_run[k][k_runs] = shared.end_of_class[k];
+      shared.first_of_run[k][thread] = shared.next_of_class[k];
+      if (thread == 0) shared.first_of_run[k][k_runs] = shared.next_of_class[k];
     }
     threads.meet();
     sum_census(threads, census);
 
     WDELTA_ROLLED
-    for (std::uint32_t k = 0; k < class_count && !are_hopeless; ++k) {
-      const std::uint32_t begin = k == 0 ? 0 : shared.end_of_class[k - 1];
+    for (std::uint32_t k = 0; k < class_count; ++k) {
+      const std::uint32_t begin = shared.next_of_class[k];
+      const std::uint32_t end = shared.end_of_class[k];
+      const std::uint32_t before = shared.members_before[k];
       WDELTA_ROLLED
-      for (std::uint32_t i = begin + thread; i < shared.end_of_class[k]; i += k_threads) {
-        const std::uint32_t rank = ranks[i];
-        if (rank >= census.all[k]) shared.are_too_few = 1;
+      for (std::uint32_t i = begin + thread; i < end; i += k_threads) {
+        const std::uint32_t rank = ranks[i] - before;
+        if (rank >= census.all[k]) break;  // in the blocks behind
         const std::uint32_t last = run_of(census.members[k], rank);
-        std::uint32_t first = i == begin ? 0 : run_of(census.members[k], ranks[i - 1]) + 1;
-        for (; first <= last; ++first) shared.first_of_run[k][first] = i;
+        std::uint32_t run = i == begin ? 0 : run_of(census.members[k], ranks[i - 1] - before) + 1;
+        for (; run <= last; ++run) shared.first_of_run[k][run] = i;
+        if (i + 1 < end && ranks[i + 1] - before < census.all[k]) continue;
+        for (; run <= k_runs; ++run) shared.first_of_run[k][run] = i + 1;
       }
     }
     threads.meet();
-    const bool are_too_few = shared.are_too_few != 0;
-    if (thread == 0) patch.status = are_too_few ? 1 : 0;
-    if (are_too_few) return;
 
     // What was counted is needed no more: in its place stands what is waited for.
     bool has_changes = false;
@@ -110,7 +142,7 @@ struct PatchAgent {
       const std::uint32_t change = shared.first_of_run[k][thread];
       has_changes = has_changes || change < shared.first_of_run[k][thread + 1];
       std::uint32_t left = k_never;
-      if (change < shared.end_of_class[k]) left = ranks[change] - census.members[k][thread];
+      if (change < shared.end_of_class[k]) left = ranks[change] - shared.members_before[k] - census.members[k][thread];
       census.members[k][thread] = waiting(change, left);
     }
     if (!has_changes) return;
@@ -126,7 +158,7 @@ struct PatchAgent {
       if (flips != nullptr && (flips[at / 64] >> (at % 64) & 1) != 0) move = static_cast<T>(0 - move);
       store_element<T>(elements, at, moved<T, kind>(bits, move));
       std::uint32_t left = k_never;
-      if (change + 1 < shared.end_of_class[k]) left = std::uint32_t{ranks[change + 1]} - ranks[change] - 1;
+      if (change + 1 < shared.end_of_class[k]) left = ranks[change + 1] - ranks[change] - 1;
       census.members[k][thread] = waiting(change + 1, left);
     });
   }

@@ -20,6 +20,7 @@ struct RankAgent {
     const std::uint16_t* positions;
     std::uint16_t* ranks;
     std::uint8_t* classes;
+    std::uint32_t* members;  // of 16 classes, block by block
   };
 
   struct Shared {
@@ -74,6 +75,7 @@ struct RankAgent {
     });
     threads.meet();
     sum_census(threads, census);
+    if (thread < k_classes) arguments.members[threads.block() * k_classes + thread] = census.all[thread];
     WDELTA_ROLLED
     for (std::uint32_t i = thread; i < changes; i += k_threads) {
       ranks[i] = static_cast<std::uint16_t>(ranks[i] + census.members[classes[i]][run_of(positions[i])]);

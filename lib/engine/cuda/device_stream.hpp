@@ -44,11 +44,11 @@ class AgentStream final : public DeviceStream {
 
   void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                     std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
-                    std::uint8_t* classes) override {
+                    std::uint8_t* classes, std::uint32_t* members) override {
     with_type(type, [&]<class T, ElementKind kind>() {
       if constexpr (sizeof(T) <= 4) {
         launch<RankAgent<T, kind>>(block_count,
-                                   {blocks, bounds_of(bounds), found.counts, found.positions, ranks, classes});
+                                   {blocks, bounds_of(bounds), found.counts, found.positions, ranks, classes, members});
       }
     });
   }
@@ -59,7 +59,7 @@ class AgentStream final : public DeviceStream {
   }
 
   void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,
-             const std::uint16_t* ranks, const void* moves, const std::uint64_t* flips) override {
+             const std::uint32_t* ranks, const void* moves, const std::uint64_t* flips) override {
     with_type(type, [&]<class T, ElementKind kind>() {
       if constexpr (sizeof(T) <= 4) {
         launch<PatchAgent<T, kind>>(patch_count, {patches, bounds_of(bounds), ranks, moves, flips});

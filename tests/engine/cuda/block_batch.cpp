@@ -118,18 +118,24 @@ void BlockBatch::check_ranked(Device& device, const Bytes& bounds) {
   const Uploaded uploaded(device, *stream, *this);
   const OnDevice<std::uint16_t> ranks(device, size() * k_device_block_changes);
   const OnDevice<std::uint8_t> classes(device, size() * k_device_block_changes);
-  stream->rank_changes(type_, uploaded.blocks.begin(), size(), bounds, uploaded.found(), ranks.begin(),
-                       classes.begin());
+  const OnDevice<std::uint32_t> members(device, size() * k_most_classes);
+  stream->rank_changes(type_, uploaded.blocks.begin(), size(), bounds, uploaded.found(), ranks.begin(), classes.begin(),
+                       members.begin());
+  const std::vector<std::uint32_t> found_members = members.get(*stream);
 
   std::vector<std::uint16_t> expected_ranks(positions_.size());
   Bytes expected_classes(positions_.size());
   std::vector<std::uint32_t> starts;
-  for (const Block& block : blocks_) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
     starts.push_back(static_cast<std::uint32_t>(block.change_at));
+    if (block.changes == 0) continue;
+    std::array<std::uint32_t, k_most_classes> expected_members;
     scalar(type_).rank_changes(sides_.data() + block.base_at, block.count, bounds.data(),
                                static_cast<std::uint32_t>(bounds.size()), positions_.data() + block.change_at,
                                block.changes, expected_ranks.data() + block.change_at,
-                               expected_classes.data() + block.change_at);
+                               expected_classes.data() + block.change_at, expected_members.data());
+    REQUIRE(std::equal(expected_members.begin(), expected_members.end(), found_members.data() + i * k_most_classes));
   }
   const OnDevice<std::uint32_t> starts_there(device, *stream, starts);
   const auto packed = [&](const auto& from, std::uint8_t width_bytes, std::size_t size_bytes) {

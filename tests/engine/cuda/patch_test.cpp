@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elements.hpp"
+#include "engine/class_map.hpp"
 #include "engine/cuda/laws.hpp"
 #include "engine/engine.hpp"
+#include "testing/apply_strip.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 namespace wdelta {
 namespace {
@@ -22,30 +26,22 @@ class PatchBatch {
 
   void add(Bytes elements, double density, std::size_t skew, Ranks kind, std::mt19937_64& random) {
     const auto count = static_cast<std::uint32_t>(elements.size() / type_.width_bytes);
-    // Of each class some members, by a look at the elements as scalar classes them.
-    std::vector<std::uint16_t> positions(count);
-    for (std::uint32_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(i);
-    std::vector<std::uint16_t> ranks(count);
-    Bytes classes(count);
-    engine_named("scalar").block(type_).rank_changes(elements.data(), count, bounds_.data(),
-                                                     static_cast<std::uint32_t>(bounds_.size()), positions.data(),
-                                                     count, ranks.data(), classes.data());
     Block block = {};
     block.patch.count = count;
     block.patch.first_change = static_cast<std::uint32_t>(ranks_.size());
     block.patch.first_flip = static_cast<std::uint32_t>(flips_.size());
     block.patch.status = 77;
+    // Of each class some members, by a look at the elements as scalar classes them.
+    const Bytes classes = classes_of(elements, count);
     std::bernoulli_distribution changes(density);
     for (std::uint32_t k = 0; k <= bounds_.size(); ++k) {
       std::uint32_t members = 0;
       for (std::uint32_t i = 0; i < count; ++i) {
         if (classes[i] != k) continue;
+        if (changes(random)) add_change(block, k, members, random);
         ++members;
-        if (changes(random)) add_change(block, k, ranks[i], random);
       }
-      if (kind == Ranks::one_beyond && k == bounds_.size()) {
-        add_change(block, k, static_cast<std::uint16_t>(members), random);
-      }
+      if (kind == Ranks::one_beyond && k == bounds_.size()) add_change(block, k, members, random);
     }
     for (std::uint32_t i = 0; i < (count + 63) / 64; ++i) flips_.push_back(random());
     block.at = (elements_.size() + 15) / 16 * 16 + skew;
@@ -57,7 +53,7 @@ class PatchBatch {
   void check(Device& device, bool with_flips) {
     const auto stream = device.make_stream();
     const OnDevice<std::uint8_t> elements(device, *stream, elements_);
-    const OnDevice<std::uint16_t> ranks(device, *stream, ranks_);
+    const OnDevice<std::uint32_t> ranks(device, *stream, ranks_);
     const OnDevice<std::uint8_t> moves(device, *stream, moves_);
     const OnDevice<std::uint64_t> flips(device, *stream, flips_);
     std::vector<DevicePatch> described;
@@ -79,9 +75,11 @@ class PatchBatch {
                                       patch.class_changes,
                                       ranks_.data() + patch.first_change,
                                       moves_.data() + patch.first_change * type_.width_bytes,
-                                      with_flips ? flips_.data() + patch.first_flip : nullptr};
+                                      with_flips ? flips_.data() + patch.first_flip : nullptr,
+                                      nullptr,
+                                      0};
       const bool is_done =
-          engine_named("scalar").classed(type_).apply(expected.data() + blocks_[i].at, patch.count, &changes);
+          apply_strip(engine_named("scalar"), type_, expected.data() + blocks_[i].at, patch.count, changes);
       CAPTURE(int{type_.width_bytes});
       CAPTURE(int(type_.kind));
       CAPTURE(patch.count);
@@ -102,7 +100,22 @@ class PatchBatch {
     std::size_t at;
   };
 
-  void add_change(Block& block, std::uint32_t of_class, std::uint16_t rank, std::mt19937_64& random) {
+  Bytes classes_of(const Bytes& elements, std::uint32_t count) const {
+    Bytes classes(count);
+    for (std::uint32_t first = 0; first < count; first += k_block_elements) {
+      const std::uint32_t here = std::min(count - first, k_block_elements);
+      std::vector<std::uint16_t> positions(here);
+      std::iota(positions.begin(), positions.end(), std::uint16_t{0});
+      std::vector<std::uint16_t> ranks(here);
+      std::array<std::uint32_t, k_most_classes> members;
+      engine_named("scalar").block(type_).rank_changes(elements.data() + std::size_t{first} * type_.width_bytes, here,
+                                                       bounds_.data(), static_cast<std::uint32_t>(bounds_.size()),
+                                                       positions.data(), here, ranks.data(), classes.data() + first,
+                                                       members.data());
+    }
+    return classes;
+  }
+  void add_change(Block& block, std::uint32_t of_class, std::uint32_t rank, std::mt19937_64& random) {
     ++block.patch.class_changes[of_class];
     ranks_.push_back(rank);
     const Bytes move = random_bytes(random, type_.width_bytes);
@@ -113,7 +126,7 @@ class PatchBatch {
   Bytes bounds_;
   std::vector<Block> blocks_;
   Bytes elements_;
-  std::vector<std::uint16_t> ranks_;
+  std::vector<std::uint32_t> ranks_;
   Bytes moves_;
   std::vector<std::uint64_t> flips_;
 };
@@ -154,6 +167,23 @@ DEVICE_LAW("patches are scalar's at the edges of runs and in whole blocks, at an
   }
 }
 
+DEVICE_LAW("patches of strips are scalar's, block after block") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (const ElementType type : k_classed_types) {
+    for (const Bytes& bounds : {Bytes{}, k_bounds}) {
+      PatchBatch batch(type, bounds);
+      for (const std::size_t count : {65537, 2 * 65536, 8 * 65536 - 100}) {
+        for (const double density : {0.0, 0.0001, 0.05}) {
+          for (const Ranks kind : {Ranks::all_there, Ranks::one_beyond})
+            batch.add(random_bytes(random, count * type.width_bytes), density, random() % 16, kind, random);
+        }
+      }
+      batch.check(device, true);
+    }
+  }
+}
+
 DEVICE_LAW("all 65,536 bf16 patterns are moved as scalar moves them") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
@@ -187,13 +217,13 @@ DEVICE_LAW("ranks that make no sense write nothing outside") {
   std::mt19937_64 random(seed());
   const auto stream = device.make_stream();
   for (int round = 0; round < 50; ++round) {
-    const std::size_t count = 1 + random() % 3000;
+    const std::size_t count = 1 + random() % 3000 + round % 2 * 65536;
     Bytes around = random_bytes(random, 2 * count + 512);
     const OnDevice<std::uint8_t> elements(device, *stream, around);
-    std::vector<std::uint16_t> nonsense(600);
-    for (std::uint16_t& rank : nonsense) rank = static_cast<std::uint16_t>(random() % (2 * count));
-    const OnDevice<std::uint16_t> ranks(device, *stream, nonsense);
-    const OnDevice<std::uint16_t> moves(device, *stream, nonsense);
+    std::vector<std::uint32_t> nonsense(600);
+    for (std::uint32_t& rank : nonsense) rank = static_cast<std::uint32_t>(random() % (2 * count));
+    const OnDevice<std::uint32_t> ranks(device, *stream, nonsense);
+    const OnDevice<std::uint32_t> moves(device, *stream, nonsense);
     DevicePatch patch = {};
     patch.elements = elements.begin() + 256;
     patch.count = static_cast<std::uint32_t>(count);
