@@ -12,9 +12,8 @@
 namespace wdelta {
 namespace {
 
-// As many as a delta's tables are worth bringing into the cache for; no strip goes on behind a multiple of it.
+// As many as a delta's tables are worth bringing into the cache for.
 constexpr std::uint64_t k_blocks_at_a_time = 8;
-static_assert(k_blocks_at_a_time % k_most_blocks_in_strip == 0);
 // Of changes, so that memory stays bounded however long the chain is; more where blocks are dense, but not of more than
 // one step then.
 constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
@@ -42,9 +41,9 @@ struct ChainDecoder::Blocks {
 void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block,
                          std::span<std::uint8_t> blocks) {
   while (at_.size() < steps.size()) at_.emplace_back(*batches_);
+  made_ = nullptr;
   while (!blocks.empty()) {
-    const std::uint64_t at_a_time = k_blocks_at_a_time - first_block % k_blocks_at_a_time;
-    const auto size_bytes = std::min<std::size_t>(blocks.size(), at_a_time * block_bytes(tensor));
+    const auto size_bytes = std::min<std::size_t>(blocks.size(), k_blocks_at_a_time * block_bytes(tensor));
     const Blocks together{&tensor, first_block, blocks.first(size_bytes)};
     for (std::size_t step = 0; step < steps.size();) {
       chain_.begin(element_type(tensor));
@@ -56,6 +55,8 @@ void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t
     first_block += together.count();
     blocks = blocks.subspan(size_bytes);
   }
+  made_ = &steps;
+  next_block_ = first_block;
 }
 
 // Steps from that one on, as many as are kept at once. Returns the first that is left.

@@ -22,9 +22,11 @@ class ChainDecoder {
   explicit ChainDecoder(const Engine& engine) : chain_(engine), batches_(std::make_unique<BatchDecoder>(engine)) {}
 
   /// Turns whole blocks of the tensor, the first of which has that number, from what the plan starts from into the
-  /// result; it is the first of TensorPlan::strips_around(). Throws what is wrong with a delta, with its
-  /// name.
+  /// result. It is the first of TensorPlan::strips_around(), or goes_on_at(). Throws what is wrong with a delta, with
+  /// its name.
   void apply(const Steps& steps, const Tensor& tensor, std::uint64_t first_block, std::span<std::uint8_t> blocks);
+  /// Whether that block comes behind those that were made last.
+  bool goes_on_at(const Steps& steps, std::uint64_t block) const { return made_ == &steps && next_block_ == block; }
 
  private:
   struct Blocks;
@@ -36,6 +38,8 @@ class ChainDecoder {
   BlockChain chain_;
   std::unique_ptr<BatchDecoder> batches_;  // of all steps
   std::vector<StepBlocks> at_;             // of each step
+  const Steps* made_ = nullptr;            // the last, and the block behind
+  std::uint64_t next_block_ = 0;
 };
 
 }  // namespace wdelta

@@ -101,7 +101,7 @@ class SegmentWriter {
       if (origin_hash) {
         origin_hash->update(bytes);
         laps_.lap(Stage::hash, bytes.size());
-        patched = patch(patched, last ? segment.end() : version_->rebuilt->strip_boundary_before(piece.end()));
+        patched = patch(patched, last ? segment.end() : version_->rebuilt->block_boundary_before(piece.end()));
       } else {
         patched = piece.end();
       }

@@ -16,7 +16,7 @@ namespace wdelta {
 struct RebuiltFile::Worker {
   explicit Worker(const Engine& engine) : decoder(engine) {}
   ChainDecoder decoder;
-  Buffer edge;             // blocks of which only a part is asked for
+  Buffer edge;             // a block of which only a part is asked for
   std::thread::id thread;  // that used it last
 };
 
@@ -191,13 +191,8 @@ void RebuiltFile::read_origin(std::size_t tensor, std::uint64_t offset, std::spa
   }
 }
 
-std::uint64_t RebuiltFile::strip_boundary_before(std::uint64_t offset) const {
-  const auto tensors = header_.tensors();
-  const auto tensor = std::ranges::upper_bound(tensors, offset, {}, &Tensor::end);
-  if (tensor == tensors.end() || tensor->begin >= offset) return offset;
-  const TensorPlan& plan = plans_[static_cast<std::size_t>(tensor - tensors.begin())];
-  const std::uint64_t block = (offset - tensor->begin) / block_bytes(*tensor);
-  return tensor->begin + plan.strips_around(block).first * block_bytes(*tensor);
+std::uint64_t RebuiltFile::block_boundary_before(std::uint64_t offset) const {
+  return wdelta::block_boundary_before(header_, offset);
 }
 
 void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
@@ -242,25 +237,25 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
   const std::vector<TensorPlan::Step>& steps = plans_[tensor_index].steps;
   if (steps.empty()) return;
   const std::uint64_t block = block_bytes(tensor);
-  const auto end_of_block = [&](std::uint64_t at) {
-    return std::min((at + block - 1) / block * block, tensor.size_bytes());
-  };
   while (!bytes.empty()) {
-    const IndexRange around = plans_[tensor_index].strips_around(offset / block);
-    const std::uint64_t begin = around.first * block;
+    std::uint64_t first = offset / block;
+    const std::uint64_t end = std::min((first + 1) * block, tensor.size_bytes());
+    if (!worker.decoder.goes_on_at(steps, first)) first = plans_[tensor_index].strips_around(first).first;
+    const std::uint64_t begin = first * block;
     const std::uint64_t whole_end =  // of the whole blocks that are asked for from here on
         offset + bytes.size() == tensor.size_bytes() ? tensor.size_bytes() : (offset + bytes.size()) / block * block;
     if (offset == begin && whole_end > begin) {
-      worker.decoder.apply(steps, tensor, around.first, bytes.first(whole_end - begin));
+      worker.decoder.apply(steps, tensor, first, bytes.first(whole_end - begin));
       bytes = bytes.subspan(whole_end - begin);
       offset = whole_end;
       continue;
     }
-    // What the range only touches: other elements up to there are fetched too, since a coding may depend on them.
-    const std::uint64_t part_end = std::min(around.end * block, offset + bytes.size());
-    const auto whole = worker.edge.of_size(end_of_block(part_end) - begin);
+    // A block that the range only touches: its other elements are fetched too, and so is what lies before it in its
+    // strip, since a coding may depend on them.
+    const std::uint64_t part_end = std::min(end, offset + bytes.size());
+    const auto whole = worker.edge.of_size(end - begin);
     read_origin(tensor_index, begin, whole);
-    worker.decoder.apply(steps, tensor, around.first, whole);
+    worker.decoder.apply(steps, tensor, first, whole);
     std::ranges::copy(whole.subspan(offset - begin, part_end - offset), bytes.begin());
     bytes = bytes.subspan(part_end - offset);
     offset = part_end;

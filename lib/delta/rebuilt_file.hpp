@@ -36,7 +36,7 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   std::uint64_t size_bytes() const override { return size_bytes_; }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return name_; }
-  /// Large when blocks have to be patched: a strip that a piece cuts is patched for both its parts.
+  /// Large when blocks have to be patched: a block that a piece cuts is patched for both its parts.
   std::size_t piece_bytes() const override {
     return is_origin() ? in_place_origin_->piece_bytes() : k_large_piece_bytes;
   }
@@ -52,11 +52,11 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   const Engine* engine() const { return engine_; }
   /// The one file that this one is made of, when every tensor lies there at the same offset as here; else null.
   const ByteReader* in_place_origin() const { return in_place_origin_.get(); }
-  /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file. Strips that the range cuts cost
-  /// twice.
+  /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file. Blocks that the range cuts cost
+  /// twice, and so does what lies before it in a strip, but where the same thread patched up to there last.
   void patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
-  /// The last offset up to `offset` at which no strip is cut in two.
-  std::uint64_t strip_boundary_before(std::uint64_t offset) const;
+  /// The last offset up to `offset` at which no block is cut in two.
+  std::uint64_t block_boundary_before(std::uint64_t offset) const;
 
  private:
   RebuiltFile() = default;

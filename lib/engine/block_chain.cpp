@@ -12,7 +12,6 @@ BlockChain::BlockChain(const Engine& engine) : engine_(&engine), decoder_(engine
 void BlockChain::begin(ElementType type) {
   type_ = type;
   for (auto& steps : steps_) steps.clear();
-  strips_.clear();
 }
 
 void BlockChain::add(const Place& place, std::span<const std::uint8_t> coded) {
@@ -21,17 +20,7 @@ void BlockChain::add(const Place& place, std::span<const std::uint8_t> coded) {
 
 void BlockChain::add(const Place& place, const GroupTables& group, std::uint64_t in_group,
                      const ClassedChanges& changes) {
-  Step step{place.delta, {}, &group, in_group, changes};
-  const Strips strips = group.shape().strips();
-  const IndexRange blocks = strips.blocks_of(strips.of(in_group));
-  step.changes.blocks_left = static_cast<std::uint32_t>(blocks.end - in_group);
-  if (in_group == blocks.first && step.changes.blocks_left > 1) strips_.push_back({place.delta, {}});
-  if (blocks.end - blocks.first > 1) {
-    const auto strip = std::ranges::find(strips_.rbegin(), strips_.rend(), place.delta, &Strip::delta);
-    if (strip == strips_.rend()) throw Error(Fault::internal, "", "blocks are read from the middle of a strip on");
-    step.changes.progress = &strip->progress;
-  }
-  add(place.block, step);
+  add(place.block, {place.delta, {}, &group, in_group, changes});
 }
 
 void BlockChain::add(std::size_t block, const Step& step) {
@@ -56,15 +45,34 @@ void BlockChain::apply(std::size_t block, std::span<std::uint8_t> elements) {
   }
 }
 
+// Where the blocks before in its strip have come.
+void BlockChain::go_on_with_strip(const Step& step, ClassedChanges& changes) {
+  const Strips strips = step.group->shape().strips();
+  const IndexRange blocks = strips.blocks_of(strips.of(step.in_group));
+  changes.blocks_left = static_cast<std::uint32_t>(blocks.end - step.in_group);
+  if (blocks.end - blocks.first == 1) return;
+  if (strips_.size() <= step.delta) strips_.resize(step.delta + 1);
+  Strip& strip = strips_[step.delta];
+  if (step.in_group == blocks.first) {
+    strip.progress = {};
+  } else if (strip.next != step.in_group) {
+    throw Error(Fault::internal, "", "blocks are patched from the middle of a strip on");
+  }
+  strip.next = changes.blocks_left == 1 ? 0 : step.in_group + 1;
+  changes.progress = &strip.progress;
+}
+
 void BlockChain::apply_classed(std::span<const Step> steps, std::span<std::uint8_t> elements) {
   const auto element_count = static_cast<std::uint32_t>(elements.size() / type_.width_bytes);
   together_.clear();
   for (const Step& step : steps) {
     ClassedChanges& changes = together_.emplace_back(step.changes);
+    go_on_with_strip(step, changes);
     changes.flips = flips_.expand(together_.size() - 1, *step.group, step.in_group, element_count);
   }
   const std::size_t right = chain_.apply(engine_->classed(type_), together_, elements.data(), element_count);
   if (right == steps.size()) return;
+  strips_.clear();
   at_ = steps[right].delta;
   refuse_changes();
 }

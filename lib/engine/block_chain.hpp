@@ -31,11 +31,12 @@ class BlockChain {
   /// The next delta of a block: what BlockDecoder::apply() takes, which must stay where it is until the next begin().
   void add(const Place& place, std::span<const std::uint8_t> coded);
   /// The same where the block is classed, number `in_group` of the group, with the changes of its strip; flips are
-  /// expanded when they are needed. The blocks of a strip are added in order, from the first on.
+  /// expanded when they are needed.
   void add(const Place& place, const GroupTables& group, std::uint64_t in_group, const ClassedChanges& changes);
 
-  /// Turns elements of a block into what its deltas make of them, in the order in which they were added; once for each
-  /// block, in order. Throws as BlockDecoder::apply() does; at() is the delta then.
+  /// Turns elements of a block into what its deltas make of them, in the order in which they were added. The blocks of
+  /// a strip are taken through one after the other, from the first on, and others only before or behind them all;
+  /// begin() may come between. Throws as BlockDecoder::apply() does; at() is the delta then.
   void apply(std::size_t block, std::span<std::uint8_t> elements);
   std::size_t at() const { return at_; }
 
@@ -51,6 +52,7 @@ class BlockChain {
     bool is_in_classes() const { return group != nullptr; }
   };
   void add(std::size_t block, const Step& step);
+  void go_on_with_strip(const Step& step, ClassedChanges& changes);
   void apply_classed(std::span<const Step> steps, std::span<std::uint8_t> elements);
 
   const Engine* engine_;
@@ -62,10 +64,10 @@ class BlockChain {
   ElementType type_{};
   std::vector<std::vector<Step>> steps_;  // by block
   struct Strip {
-    std::size_t delta;
-    StripProgress progress;
+    std::uint64_t next = 0;  // block of the group; 0: none
+    StripProgress progress{};
   };
-  std::deque<Strip> strips_;  // of several blocks
+  std::deque<Strip> strips_;  // that each delta is in, by at()
   std::size_t at_ = 0;
 };
 

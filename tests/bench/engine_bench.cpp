@@ -7,6 +7,7 @@
 #include "engine/group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <benchmark/benchmark.h>
 #include <cmath>
 #include <cstring>
@@ -170,18 +171,19 @@ struct Delta {
   void add_to(BlockChain& chain, const BlockChain::Place& place, std::size_t block, const Engine& engine,
               ClassedDecoder& decoder) {
     const std::uint64_t strip = strips.of(block);
+    const std::size_t batch = strip / group.strips_in_batch;
     if (strip % group.strips_in_batch == 0 && strips.blocks_of(strip).first == block) {
       const std::uint64_t end = std::min<std::uint64_t>(strip + group.strips_in_batch, strips.count());
-      decoder.decode(engine, *tables, {strip, end}, batches[strip / group.strips_in_batch], decoded);
+      decoder.decode(engine, *tables, {strip, end}, batches[batch], decoded[batch % decoded.size()]);
     }
-    chain.add(place, *tables, block, decoded.changes_of(strip));
+    chain.add(place, *tables, block, decoded[batch % decoded.size()].changes_of(strip));
   }
 
   CodedGroup group;
   Strips strips;
   std::optional<GroupTables> tables;
   std::vector<std::span<const std::uint8_t>> batches;
-  DecodedBatch decoded;
+  std::array<DecodedBatch, k_most_blocks_in_strip> decoded;  // of blocks that are taken through together
 };
 
 // There and back again: a block can only be decoded over its base.
