@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameters of a group and its only batch, any bytes. An input is an element type (3 bits) and how long rows are
 // (the rest of a byte, and one more), the element count of the last block less 1 (2 bytes), the length of the
-// parameters (14 bits), how many blocks come before the last (2 bits), the parameters, and the coded batch.
+// parameters (12 bits), how many blocks are in a strip (2 bits, its logarithm), how many blocks come before the last (2
+// bits), the parameters, and the coded batch.
 #include "base/error.hpp"
 #include "engine/block_chain.hpp"
 #include "engine/group.hpp"
