@@ -34,6 +34,17 @@ class Agreement(unittest.TestCase):
     def same(self, out, result):
         self.assertTrue(out.read_bytes() == result, f"{out} is not the result")
 
+    def refused_by_the_binary(self, what, base, delta):
+        """As corrupt, in one line, and nothing is left."""
+        (self.root / "m.safetensors").write_bytes(base)
+        (self.root / "delta").write_bytes(delta)
+        (self.root / "out").unlink(missing_ok=True)
+        with self.subTest(what):
+            done = self.wdelta("apply", self.root / "m.safetensors", self.root / "delta", "-o", self.root / "out")
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertFalse((self.root / "out").exists())
+
     def applied_by_the_binary(self, base, delta, result):
         (self.root / "m.safetensors").write_bytes(base)
         (self.root / "delta").write_bytes(delta)
