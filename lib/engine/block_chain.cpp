@@ -50,7 +50,6 @@ void BlockChain::go_on_with_strip(const Step& step, ClassedChanges& changes) {
   const Strips strips = step.group->shape().strips();
   const IndexRange blocks = strips.blocks_of(strips.of(step.in_group));
   changes.blocks_left = static_cast<std::uint32_t>(blocks.end - step.in_group);
-  if (blocks.end - blocks.first == 1) return;
   if (strips_.size() <= step.delta) strips_.resize(step.delta + 1);
   Strip& strip = strips_[step.delta];
   if (step.in_group == blocks.first) {

@@ -67,7 +67,7 @@ class BlockChain {
     std::uint64_t next = 0;  // block of the group; 0: none
     StripProgress progress{};
   };
-  std::deque<Strip> strips_;  // that each delta is in, by at()
+  std::deque<Strip> strips_;  // that each delta is in, by at(); they stay where they are when there are more
   std::size_t at_ = 0;
 };
 

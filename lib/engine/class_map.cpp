@@ -2,6 +2,7 @@
 #include "engine/class_map.hpp"
 
 #include "engine/fixed_log2.hpp"
+#include "engine/strips.hpp"
 
 #include <bit>
 #include <cstring>
@@ -10,10 +11,10 @@
 namespace wdelta {
 namespace {
 
-// About how many bits one more class takes in the tables, and in the counts of each strip of four blocks.
+// About how many bits one more class takes in the tables, and in the counts of each strip.
 constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_strip = 6;
-constexpr std::uint64_t k_strip_elements = 4 * k_block_elements;
+constexpr std::uint64_t k_strip_elements = std::uint64_t{k_usual_blocks_in_strip} * k_block_elements;
 // Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts
 // should.
 constexpr std::uint64_t k_worthless_part = 512;

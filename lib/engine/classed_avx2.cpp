@@ -65,9 +65,9 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   std::uint32_t waiting = 0;
   StripProgress* const progress = changes->progress;
   for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    next[k] = begin + (progress == nullptr ? 0 : progress->changes[k]);
+    next[k] = begin + progress->changes[k];
     end[k] = begin += changes->class_changes[k];
-    members_before[k] = progress == nullptr ? 0 : progress->members[k];
+    members_before[k] = progress->members[k];
     waiting += end[k] - next[k];
   }
   char* const bytes = static_cast<char*>(elements);

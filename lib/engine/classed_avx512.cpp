@@ -83,7 +83,7 @@ struct Waiting {
     std::uint32_t end = 0;
     count = 0;
     for (std::uint32_t k = 0; k <= all.bound_count; ++k) {
-      const std::uint32_t next = end + (all.progress == nullptr ? 0 : all.progress->changes[k]);
+      const std::uint32_t next = end + all.progress->changes[k];
       end += all.class_changes[k];
       if (next == end) continue;
       class_of_place[count] = static_cast<std::uint8_t>(k);
@@ -91,7 +91,7 @@ struct Waiting {
       ranks[count] = all.ranks + next;
       moves[count] = static_cast<const T*>(all.moves) + next;
       changes[count] = end - next;
-      members[count++] = all.progress == nullptr ? 0 : all.progress->members[k];
+      members[count++] = all.progress->members[k];
     }
   }
   /// Behind the block. Returns false where changes are left over in the end.

@@ -65,9 +65,9 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   std::uint32_t end[16];
   std::uint32_t waiting = 0;
   for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    next[k] = begin + (progress == nullptr ? 0 : progress->changes[k]);
+    next[k] = begin + progress->changes[k];
     end[k] = begin += changes->class_changes[k];
-    left[k] = next[k] < end[k] ? rank_of(next[k]) - (progress == nullptr ? 0 : progress->members[k]) : k_never;
+    left[k] = next[k] < end[k] ? rank_of(next[k]) - progress->members[k] : k_never;
     waiting += end[k] - next[k];
   }
   constexpr std::uint32_t k_run = 32;

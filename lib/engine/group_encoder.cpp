@@ -17,9 +17,6 @@ constexpr std::uint32_t k_classes_by_default = 12;
 constexpr std::size_t k_few_changes = 512;
 // About so many changes make a batch: what it takes beside them is next to nothing then, and they stay in cache.
 constexpr std::size_t k_batch_changes = 4096;
-// Of how many blocks a strip is: more save little of the numbers of changes that are told for each strip, and whoever
-// wants a block has to begin with those before it in its strip.
-constexpr std::uint32_t k_blocks_in_strip = 4;
 // Classes are chosen once this many changes have been seen. Blocks before are held back.
 constexpr std::uint64_t k_telling_changes = 768;
 
@@ -150,7 +147,7 @@ void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes)
 
 // Of one block each where one may be smaller alone.
 Strips GroupEncoder::Scratch::choose_strips() const {
-  Strips strips = {place.first_element / k_block_elements, blocks.size(), may_be_alone ? 1 : k_blocks_in_strip};
+  Strips strips = {place.first_element / k_block_elements, blocks.size(), may_be_alone ? 1 : k_usual_blocks_in_strip};
   while (strips.blocks_in_strip > 1 && (strips.count() == blocks.size() || !symbols.can_make(strips)))
     strips.blocks_in_strip /= 2;
   return strips;

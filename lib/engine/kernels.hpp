@@ -59,7 +59,7 @@ struct ClassedChanges {
   const void* moves;                   ///< what each adds to the order of its element; as wide as elements are
   const std::uint64_t* flips;          ///< a bit for each element of the block, set where the move is taken away
                                        ///< instead; or null
-  StripProgress* progress;             ///< all zeros before the first block of the strip; or null for its only block
+  StripProgress* progress;             ///< all zeros before the first block of the strip
   std::uint32_t blocks_left;           ///< of the strip: this one and those behind it
 };
 
@@ -92,7 +92,7 @@ struct ChainKernels {
   /// What apply() needs; 0 where the engine has none. It begins at a multiple of 64.
   std::size_t scratch_bytes;
   /// ClassedKernels::apply() of several deltas, at most k_most_chained, one after the other; each has a progress of its
-  /// own, if it has one. Returns how many come before the first for which that is false; all, where there is none.
+  /// own. Returns how many come before the first for which that is false; all, where there is none.
   std::uint32_t (*apply)(void* elements, std::uint32_t count, const ClassRanges* ranges, const ChainedChanges* deltas,
                          std::uint32_t delta_count, void* scratch);
 };
@@ -186,7 +186,8 @@ struct CodingKernels {
                                         const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
                                         std::uint8_t* steps);
   /// Takes gaps, and steps of 1, 2 or 4 bytes as find_changes() writes them, apart: writes their symbols, and their raw
-  /// bits from `raw` on, at most 44 a change and up to 8 bytes behind the last. Returns how many raw bits there are.
+  /// bits from `raw` on, at most k_most_raw_bits (bucket.hpp) a change and up to 8 bytes behind the last. Returns how
+  /// many raw bits there are.
   std::uint64_t (*split_raw_bits)(const std::uint32_t* gaps, const void* steps, std::uint8_t width_bytes,
                                   std::uint32_t changes, std::uint8_t* gap_symbols, std::uint8_t* step_symbols,
                                   std::uint8_t* raw);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strips (wdelta-delta.5, "Strips"): consecutive blocks of a group through which classes are counted as through one.
+// Strips (wdelta-delta.5, "The block index"): consecutive blocks of a group through which classes are counted as
+// through one.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,9 @@ namespace wdelta {
 
 /// A power of two: no strip of any delta goes on behind a multiple of it.
 inline constexpr std::uint32_t k_most_blocks_in_strip = 8;
+/// That encoders make: more save little of the numbers of changes that are told for each strip, and whoever wants a
+/// block has to begin with those before it in its strip.
+inline constexpr std::uint32_t k_usual_blocks_in_strip = 4;
 
 /// Consecutive blocks, or strips, of a group or a tensor, by their numbers there.
 struct IndexRange {

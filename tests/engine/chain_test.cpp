@@ -198,6 +198,29 @@ TEST_CASE("a delta that does not fit is the one that is named") {
   }
 }
 
+TEST_CASE("blocks from the middle of a strip on are refused, not patched wrong") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Chain chain{k_bf16, {}, near_the_edges_of_exponents(random, 4 * 65536, k_bf16), {}, {}};
+  chain.last = chain.base;
+  chain.add(moved(chain.last, k_bf16, 0.02, random), BlockChoice::classed);
+  REQUIRE(chain.deltas.front().coded.blocks_in_strip == 4);
+  const DecodedGroup decoded(best_engine(), chain.deltas.front().coded, chain.deltas.front().shape);
+  BlockChain blocks(best_engine());
+  Bytes elements(65536 * 2);
+  for (const std::size_t block : {1, 0, 2}) {
+    blocks.begin(k_bf16);
+    decoded.add_to(blocks, {0, 0}, block);
+    std::copy_n(chain.base.begin() + static_cast<std::ptrdiff_t>(block * elements.size()), elements.size(),
+                elements.begin());
+    if (block == 0) {
+      blocks.apply(0, elements);
+    } else {
+      CHECK_THROWS_WITH_AS(blocks.apply(0, elements), "blocks are patched from the middle of a strip on", Error);
+    }
+  }
+}
+
 TEST_CASE("a chain of matrices whose signs are masked") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());

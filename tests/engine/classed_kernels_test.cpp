@@ -118,7 +118,7 @@ struct ClassedRoom {
                               typed<std::uint32_t>(ranks.copy(bytes_of(strip.ranks), distance)),
                               moves.copy(strip.moves, distance).data(),
                               nullptr,
-                              strip.count() > k_block_elements ? &progress : nullptr,
+                              &progress,
                               0};
     changes.blocks_left = static_cast<std::uint32_t>((strip.count() + k_block_elements - 1) / k_block_elements);
     const std::size_t block_bytes = std::size_t{k_block_elements} * strip.type.width_bytes;
