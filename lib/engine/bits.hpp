@@ -11,6 +11,23 @@
 
 namespace wdelta {
 
+/// Whole numbers from 0 on for such as may be less: 0, -1, 1, -2 are 0, 1, 2, 3.
+constexpr std::uint32_t zigzag(std::int32_t value) {
+  return static_cast<std::uint32_t>(value) << 1 ^ static_cast<std::uint32_t>(value >> 31);
+}
+constexpr std::int32_t unzigzag(std::uint32_t value) {
+  return static_cast<std::int32_t>(value >> 1) ^ -static_cast<std::int32_t>(value & 1);
+}
+constexpr std::uint32_t zigzag_difference(std::uint32_t value, std::uint32_t expected) {
+  return zigzag(static_cast<std::int32_t>(value) - static_cast<std::int32_t>(expected));
+}
+
+/// What BitWriter::write_difference() takes.
+constexpr std::uint32_t difference_bits(std::uint32_t value, std::uint32_t expected, std::uint32_t order) {
+  const std::uint32_t shifted = zigzag_difference(value, expected) + (1U << order);
+  return 2 * static_cast<std::uint32_t>(std::bit_width(shifted)) - order - 1;
+}
+
 class BitWriter {
  public:
   explicit BitWriter(std::vector<std::uint8_t>& bytes) : bytes_(&bytes) {}
@@ -30,6 +47,10 @@ class BitWriter {
     write(0, extra);
     write(1, 1);
     write(shifted - (1U << (order + extra)), order + extra);
+  }
+  /// How far a number is from the one that is expected, in that code.
+  void write_difference(std::uint32_t value, std::uint32_t expected, std::uint32_t order) {
+    write_exp_golomb(zigzag_difference(value, expected), order);
   }
   /// Fills the last byte up with zeros.
   void finish() {
@@ -101,6 +122,10 @@ class BitReader {
     const std::uint32_t extra = read_zeros(31 - order);
     if (extra + order > 30) return ~std::uint32_t{0};
     return read(order + extra) + (1U << (order + extra)) - (1U << order);
+  }
+  /// Far outside of what 30 bits hold where the bits are no such code.
+  std::int64_t read_difference(std::uint32_t expected, std::uint32_t order) {
+    return std::int64_t{expected} + unzigzag(read_exp_golomb(order));
   }
 
   bool is_overrun() const { return bytes_read() > bytes_.size(); }

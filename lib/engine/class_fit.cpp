@@ -25,6 +25,11 @@ WeightCodes weight_codes(std::span<const std::uint32_t> counts) {
   return codes;
 }
 
+// About how many bits it takes to tell a probability.
+constexpr std::uint64_t k_probability_bits = 5;
+
+std::uint64_t bits_as_cost(std::uint64_t bits) { return bits << 16; }
+
 // Distances fall off about as if each were as much rarer than the one before. That a byte says it is worth more than
 // how exactly weights say it only where there are few: for more it is not tried.
 constexpr std::uint32_t k_few_magnitudes = 1024;
@@ -42,12 +47,13 @@ void fit_magnitudes(std::span<const std::uint32_t> counts, ClassCoding& coding) 
   if (changes > k_few_magnitudes) return;
   const auto all = static_cast<double>(changes);
   const auto cost = [&] { return cost_of(counts, coding.magnitude_frequencies()); };
-  std::uint64_t least = cost() + (std::uint64_t{6} << 16) * counts.size();
+  if (coding.magnitude_buckets == 1) return;
+  std::uint64_t least = cost() + bits_as_cost(brief_bits(coding.magnitude_weights));
   std::optional<std::uint8_t> best;
   // As the mean says, and, as few that are far make that large, as the share of the smallest says.
   for (const double probability : {all / (all + sum), counts[0] / all}) {
     coding.magnitude_probability = probability_code(probability);
-    const std::uint64_t with_probability = cost() + (std::uint64_t{8} << 16);
+    const std::uint64_t with_probability = cost() + bits_as_cost(k_probability_bits);
     if (with_probability > least) continue;
     least = with_probability;
     best = coding.magnitude_probability;
@@ -64,10 +70,11 @@ ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
   coding.gap_buckets = used_buckets(counts.gaps);
   const std::span<const std::uint32_t> gaps = std::span(counts.gaps).first(coding.gap_buckets);
   coding.gap_weights = weight_codes(gaps);
-  const std::uint64_t weights_cost = cost_of(gaps, coding.gap_frequencies()) + (std::uint64_t{6} << 16) * gaps.size();
+  const std::uint64_t weights_cost =
+      cost_of(gaps, coding.gap_frequencies()) + bits_as_cost(brief_bits(coding.gap_weights));
   coding.gap_probability =
       probability_code(static_cast<double>(counts.changes) / static_cast<double>(counts.changes + counts.gap_sum));
-  if (cost_of(gaps, coding.gap_frequencies()) + (std::uint64_t{8} << 16) <= weights_cost) {
+  if (cost_of(gaps, coding.gap_frequencies()) + bits_as_cost(k_probability_bits) <= weights_cost) {
     coding.gap_weights.clear();
   } else {
     coding.gap_probability.reset();

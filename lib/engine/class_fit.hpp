@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/bucket.hpp"
-#include "engine/group_tables.hpp"
+#include "engine/class_coding.hpp"
 
 #include <array>
 #include <cstdint>

@@ -367,7 +367,7 @@ void GroupEncoder::finish(CodedGroup& group) {
   const Strips strips = scratch.choose_strips();
   scratch.symbols.make(coding, scratch.type, strips);
   GroupParameters parameters = scratch.fit_parameters(coding);
-  parameters.blocks_in_strip = group.blocks_in_strip = strips.blocks_in_strip;
+  group.blocks_in_strip = strips.blocks_in_strip;
   parameters.strips.resize(strips.count());
   for (const StripSymbols& strip : scratch.symbols.strips()) parameters.strips[strip.strip] = strip.counts;
   group.strips_in_batch = scratch.choose_batches(strips);

@@ -3,39 +3,18 @@
 // side by side.
 #pragma once
 
+#include "engine/class_coding.hpp"
 #include "engine/class_map.hpp"
 #include "engine/sign_mask.hpp"
 #include "engine/strips.hpp"
-#include "engine/symbol_table.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 namespace wdelta {
-
-/// One code for each bucket: symbol_table.hpp, "Weights in 6 bits".
-using WeightCodes = BoundedList<std::uint8_t, 64>;
-static_assert(k_gap_buckets <= 64 && k_magnitude_buckets <= 64);
-
-/// How the changes of one class are coded.
-struct ClassCoding {
-  std::optional<std::uint8_t> gap_probability;  ///< as probability_code() says; else gap_weights
-  std::uint32_t gap_buckets = 0;                ///< how many there are; 0: the class has no changes
-  WeightCodes gap_weights;
-  std::optional<std::uint8_t> magnitude_probability;  ///< the same; else magnitude_weights
-  std::uint32_t magnitude_buckets = 0;
-  WeightCodes magnitude_weights;
-  std::uint8_t sign = 128;  ///< probability of a set sign in 1/256; 128 where the group has no sign mask
-
-  Frequencies gap_frequencies() const;
-  Frequencies magnitude_frequencies() const;
-  Frequencies step_frequencies() const;  ///< of magnitudes, each with both signs
-  bool is_used() const { return gap_buckets != 0; }
-};
 
 /// Changes in one strip by class; all 0 where it is not classed.
 using ClassCounts = std::array<std::uint32_t, k_most_classes>;
@@ -49,11 +28,10 @@ struct GroupParameters {
   ClassBounds bounds;
   std::vector<ClassCoding> classes;  ///< bounds.size() + 1
   SignMask mask;
-  std::uint32_t blocks_in_strip = 1;
   std::vector<ClassCounts> strips;
 
   std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes.size()); }
-  /// Appends them to `bytes`.
+  /// Appends them to `bytes`, in brief.
   void write(std::vector<std::uint8_t>& bytes) const;
 };
 
@@ -71,7 +49,7 @@ struct GroupShape {
   }
 };
 
-/// Reads what GroupParameters::write() wrote. Throws Error(corrupt) with an empty object.
+/// Reads parameters, brief ones and others. Throws Error(corrupt) with an empty object.
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape);
 
 /// How many gap buckets a class may have.

@@ -6,6 +6,7 @@ from math import prod
 
 from afresh import AFRESH
 from agreement import Agreement
+from broken_brief import broken_brief, right_brief
 from broken_groups import broken_groups, delta_of, file_of, grouped, in_batches, right
 from broken_strips import in_strips
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
@@ -112,9 +113,9 @@ class Classed(Agreement):
                     self.decoded_from_the_binary(*sides)
 
     def test_rules_under_good_digests(self):
-        for base, delta, result in right():
+        for base, delta, result in right() + right_brief():
             self.applied_by_the_binary(base, delta, result)
-        for what, _, base, delta in broken_groups():
+        for what, _, base, delta in broken_groups() + broken_brief():
             self.refused_by_the_binary(what, base, delta)
 
     def test_any_bit_may_flip(self):
@@ -127,7 +128,8 @@ class Classed(Agreement):
             old = random_tensor(self.rng, dtype, shape)
             cases.append((dtype, shape, grouping, old, perturbed(self.rng, old, dtype, 0.2)))
         shape, old = [66, 1000], self.rng.randbytes(66000)
-        for grouping in (batched(self.rng)[1], striped(self.rng)[1], striped(self.rng)[5]):
+        for grouping in (batched(self.rng)[1], batched(self.rng)[-2], striped(self.rng)[1], striped(self.rng)[5],
+                         striped(self.rng)[-2]):
             cases.append(("I8", shape, grouping, old, few_changes(self.rng, old, "I8", (20, 30))))
         for number, (dtype, shape, grouping, old, new) in enumerate(cases):
             width, blocks = width_of(dtype), -(-prod(shape) // BLOCK_ELEMENTS)

@@ -46,7 +46,7 @@ class Strips(Agreement):
             strip = self.rng.choice((2, 4, 8))
             grouping = Grouping(bounds=tuple(sorted(self.rng.sample(range(1, 256), self.rng.randrange(5)))),
                                 given=self.rng.random() < 0.5, blocks=self.rng.randrange(1, 14), strip=strip,
-                                batch=self.rng.choice((1, 2, 3, 64)))
+                                batch=self.rng.choice((1, 2, 3, 64)), brief=self.rng.random() < 0.5)
             old = self.rng.randbytes(count * width_of(dtype))
             new = few_changes(self.rng, old, dtype, counts)
             with self.subTest(turn=turn, dtype=dtype, count=count, counts=counts, grouping=grouping):

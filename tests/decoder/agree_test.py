@@ -168,7 +168,7 @@ class HandMade(Agreement):
                   for framed, mode, opaque in ((False, SPARSE, None), (True, SPARSE, None), (False, DENSE, None),
                                                (False, SPARSE, "BF16"), (False, AFRESH, None), (True, AFRESH, None))]
         deltas += [make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=grouping)
-                   for grouping in (Grouping(batch=2), Grouping(strip=2))]
+                   for grouping in (Grouping(batch=2), Grouping(strip=2), Grouping(bounds=(120,), strip=2, brief=True))]
         (self.root / "m.safetensors").write_bytes(base)
         altered_path, out = self.root / "delta", self.root / "out"
         for _ in range(int(os.environ.get("WDELTA_ALTERATIONS", "400"))):

@@ -25,6 +25,11 @@ class BitReader:
             require(count <= most, f"{self._what}: more than {most} zero bits before a number")
         return count
 
+    def golomb(self, order):
+        """A number in the exponential Golomb code of that order."""
+        below = self.zeros(32) + order
+        return (1 << below | self.take(below)) - (1 << order)
+
     def finish(self):
         """Nothing but zeros is left, and they fill no byte."""
         left = 8 * len(self._content) - self._at
@@ -46,6 +51,12 @@ class BitWriter:
             self._bytes.append(self._rest & 255)
             self._rest >>= 8
             self._bits -= 8
+
+    def golomb(self, number, order):
+        z = number + (1 << order)
+        self.put(0, z.bit_length() - 1 - order)
+        self.put(1, 1)
+        self.put(z - (1 << (z.bit_length() - 1)), z.bit_length() - 1)
 
     def bytes(self):
         return bytes(self._bytes) + bytes([self._rest] if self._bits else [])

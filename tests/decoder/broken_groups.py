@@ -11,12 +11,12 @@ from bits import BitWriter
 from blake3 import blake3
 from classed import HIGH
 from elements import BLOCK_ELEMENTS, width_of
-from frequencies import Symbols, step_weights, weight_of
-from group import CountCode, gap_bucket_bits
+from group import CountCode
 from make_afresh import make_afresh
 from make_delta import container, varint
-from make_group import NO_FLAWS, Change, Flaws, classed_block, put_count
+from make_group import NO_FLAWS, Change, Flaws, classed_block, put_classes, put_counts, symbols_of
 from random_checkpoint import bytes_of, write_safetensors
+from told import NO_SIGNS, Row, Told
 
 NAME = "m.safetensors"
 ELEMENTS = 10
@@ -24,45 +24,33 @@ CHANGES = (Change(0, 0, 1, 0), Change(0, 1, 1, 0), Change(0, 2, 1, 1))
 ONE = (Change(0, 0, 1, 0),)
 SPARSE_BLOCK = b"\x11\3\0\1\2\1\1\0"  # one with CHANGES
 
-# Codes of weights, as a group tells them of one class.
-Told = namedtuple("Told", "gaps distances probability", defaults=(None,))
-PLAIN = Told((1, 1, 1), (1,))
+BRIEF = 4  # the bit of the head that says so
 
 
-def tables_of(told):
-    distances = [weight_of(code) for code in told.distances]
-    return Symbols(list(map(weight_of, told.gaps))), Symbols(step_weights(distances, told.probability or 128))
+def given(gaps, distances, sign=NO_SIGNS):
+    """A class that tells codes of weights."""
+    return Told(Row(len(gaps), gaps), Row(len(distances), distances), sign)
 
 
-def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), strip=1):
+PLAIN = given((1, 1, 1), (1,))
+
+
+def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), strip=1, brief=None,
+               bits=None):
     """The parameters of a group. classes: Told, or None for one that is not used; head: the bits behind the number of
-    classes; mask: pairs of a number and its bits; counts: for each strip those of its classes, or None; behind: more
-    pairs of a number and its bits; strip: of how many blocks a strip is."""
-    bits = BitWriter()
+    classes; mask: pairs of a number and its bits; counts: for each strip those of the classes that are used, or None;
+    behind: more pairs of a number and its bits; strip: of how many blocks a strip is; brief: whether what follows the
+    head is, where that says something else; bits: a BitWriter."""
+    bits, brief = bits or BitWriter(), head & BRIEF if brief is None else brief
     bits.put(len(classes) - 1, 4)
     bits.put(head, 4)
-    for bound in bounds:
-        bits.put(bound, 8)
-    for told in classes:
-        bits.put(int(told is not None), 1)
-        if told:
-            bits.put(1, 1)
-            bits.put(len(told.gaps) - 1, gap_bucket_bits(strip))
-            for code in told.gaps:
-                bits.put(code, 6)
-            bits.put(1, 1)
-            bits.put(len(told.distances) - 1, 6)
-            for code in told.distances:
-                bits.put(code, 6)
-            if told.probability is not None:
-                bits.put(told.probability, 8)
+    put_classes(bits, bounds, classes, head & 3, strip, brief)
     for number, width in mask:
         bits.put(number, width)
-    codes = [CountCode() for _ in classes]
+    codes = [CountCode() for told in classes if told]
     for one in counts:
         bits.put(int(one is not None), 1)
-        for code, count in zip(codes, one or ()):
-            put_count(bits, code, count)
+        put_counts(bits, codes, one or (), brief)
     for number, width in behind:
         bits.put(number, width)
     return bits.bytes()
@@ -107,7 +95,7 @@ def changed(elements, blocks):
 
 
 def block_of(changes, told=PLAIN, flaws=NO_FLAWS):
-    return classed_block(changes, [tables_of(told)], flaws)
+    return classed_block(changes, [symbols_of(told)], flaws)
 
 
 BLOCK = block_of(CHANGES)
@@ -128,13 +116,12 @@ def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHA
 # Changes whose distances have four raw bits each, more than a state holds, and changes with so rare gaps that the coder
 # takes words.
 FAR = tuple(Change(0, gap, 40 + gap, 0) for gap in range(3))
-FAR_TOLD = Told((1, 1, 1), (0,) * 10 + (1,))
+FAR_TOLD = given((1, 1, 1), (0,) * 10 + (1,))
 RARE = (Change(0, 1, 1, 0),) * 5
-RARE_TOLD = Told((63, 1), (63, 1))
-SIGNED = Told(PLAIN.gaps, PLAIN.distances, 128)
+RARE_TOLD = given((63, 1), (63, 1))
 MATRIX = (2, 5)
 # Gaps of up to a whole block.
-WIDE_TOLD = Told((1,) + (0,) * 30 + (1,), (1,))
+WIDE_TOLD = given((1,) + (0,) * 30 + (1,), (1,))
 
 
 def _batch_case(counts=((3,), (3,)), batches=None, changes=(CHANGES, CHANGES), batch=2, told=PLAIN, index=None):
@@ -149,13 +136,13 @@ def _batch_case(counts=((3,), (3,)), batches=None, changes=(CHANGES, CHANGES), b
 
 def right():
     """Groups that look odd and break no rule: bases, deltas, results."""
-    long = Told(PLAIN.gaps, (1,) + (0,) * 29)
+    long = given((1, 1, 1), (1,) + (0,) * 29)
     return [
         case(), case(parameters((PLAIN, None), (128,))), case(parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))),
         # Masks in which no bit is set, or all are; what fills them up is not looked at.
-        case(parameters((SIGNED,), head=1, mask=((0xE0, 8),)), shape=MATRIX),
-        case(parameters((SIGNED,), head=2, mask=((0xFC, 8),)), shape=MATRIX),
-        case(parameters((SIGNED,), head=3, mask=((0x1F, 8), (3, 8))), shape=MATRIX),
+        case(parameters((PLAIN,), head=1, mask=((0xE0, 8),)), shape=MATRIX),
+        case(parameters((PLAIN,), head=2, mask=((0xFC, 8),)), shape=MATRIX),
+        case(parameters((PLAIN,), head=3, mask=((0x1F, 8), (3, 8))), shape=MATRIX),
         # As many distance buckets as there may be.
         case(parameters((long,)), [block_of(CHANGES, long)]),
         case(parameters((FAR_TOLD,)), [block_of(FAR, FAR_TOLD)], changes=FAR),
@@ -192,26 +179,25 @@ def _right_batches():
 def broken_groups():
     """A list of what is wrong, a part of this decoder's message, base and delta."""
     few = ((4,),)
-    too_long = Told(PLAIN.gaps, (1,) + (0,) * 30)
+    too_long = given((1, 1, 1), (1,) + (0,) * 30)
     none = parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))
     rows = [
-        ("the first unknown bit", "unknown bits", parameters(head=4)),
-        ("the second unknown bit", "unknown bits", parameters(head=8)),
+        ("the unknown bit", "unknown bit", parameters(head=8)),
         ("a bound of 0", "do not ascend", parameters((None, PLAIN), (0,))),
         ("equal bounds", "do not ascend", parameters((PLAIN, None, None), (128, 128))),
         ("falling bounds", "do not ascend", parameters((PLAIN, None, None), (129, 128))),
-        ("no gap weights", "no weight", parameters((PLAIN, Told((0, 0), (1,))), (128,), counts=((3, 0),))),
-        ("no distance weights", "no weight", parameters((PLAIN, Told((1,), (0,))), (128,), counts=((3, 0),))),
+        ("no gap weights", "no weight", parameters((PLAIN, given((0, 0), (1,))), (128,), counts=((3, 0),))),
+        ("no distance weights", "no weight", parameters((PLAIN, given((1,), (0,))), (128,), counts=((3, 0),))),
         ("a distance bucket too many", "31 distance buckets", parameters((too_long,))),
-        ("a column mask without a matrix", "without rows", parameters((SIGNED,), head=1, mask=((0, 16),))),
-        ("a row mask without a matrix", "without rows", parameters((SIGNED,), head=2, mask=((0, 8),))),
+        ("a column mask without a matrix", "without rows", parameters((PLAIN,), head=1, mask=((0, 16),))),
+        ("a row mask without a matrix", "without rows", parameters((PLAIN,), head=2, mask=((0, 8),))),
         ("bits left over", "left over", parameters(behind=((1, 1),))),
         ("a byte left over", "left over", parameters() + b"\0"),
         ("more zeros than any number has", "zero bits", parameters(counts=(), behind=((1, 1), (0, 200)))),
         ("another number of changes", "", parameters(counts=few))]
     made = [(what, reason, case(parts)) for what, reason, parts in rows]
     made += [(f"parameters of {length} bytes", "", case(none[:length])) for length in range(1, len(none))]
-    no_sign = Told(PLAIN.gaps, PLAIN.distances, 0)
+    no_sign = PLAIN._replace(sign=0)
     made.append(("a sign of probability 0", "probability 0",
                  case(parameters((no_sign,), head=1, mask=((0, 8),)), shape=MATRIX)))
     made += [

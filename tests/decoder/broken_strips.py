@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What broken_groups.py has, for groups in strips."""
 
-from broken_groups import (CHANGES, ELEMENTS, FAR, FAR_TOLD, ONE, RARE, RARE_TOLD, SPARSE_BLOCK, Told, block_of, case,
-                           grouped, in_batches, parameters, tables_of)
+from broken_groups import (CHANGES, ELEMENTS, FAR, FAR_TOLD, ONE, RARE, RARE_TOLD, SPARSE_BLOCK, block_of, case,
+                           given, grouped, in_batches, parameters)
 from elements import BLOCK_ELEMENTS
-from group import most_gap_buckets
 from make_afresh import make_afresh
 from make_delta import varint
-from make_group import Change, Flaws, classed_block
+from make_group import Change, Flaws, classed_block, symbols_of
+from told import most_gap_buckets
 
-WIDE = Told((1,) * 32, (1,))  # any gap within a block
+WIDE = given((1,) * 32, (1,))  # any gap within a block
 BLOCK = block_of(CHANGES, WIDE)
 MORE = CHANGES + (Change(0, BLOCK_ELEMENTS - 6, 1, 0),)  # the last one is the first element of the next block
 AFRESH_BLOCK = make_afresh([2000] * ELEMENTS, 2)
@@ -44,17 +44,17 @@ def strip_case(changes=(MORE,), blocks=2, strip=2, batch=1, first=0, told=WIDE, 
 
 def any_gap(strip, more=0):
     """A class that has all gap buckets there may be, and more."""
-    return Told((1,) * (most_gap_buckets(strip) + more), (1,))
+    return given((1,) * (most_gap_buckets(strip) + more), (1,))
 
 
-def _two_classes(gaps):
+def two_classes(gaps):
     """Parts of a strip of two blocks that each have one element of the second class, and one change in each class, the
     gaps of which are given; the result has the changes that gaps of 7 and 1 are."""
     old = [1000] * (BLOCK_ELEMENTS + ELEMENTS)
     old[5] = old[BLOCK_ELEMENTS + 3] = OTHER
     told, coded = any_gap(2), [Change(of, gap, 1, 0) for of, gap in enumerate(gaps)]
     return {"parts": parameters((told, told), (128,), counts=((1, 1),), strip=2),
-            "batches": [classed_block(coded, [tables_of(told)] * 2)], "old": old,
+            "batches": [classed_block(coded, [symbols_of(told)] * 2)], "old": old,
             "result": ((Change(0, 8, 1, 0), Change(0, BLOCK_ELEMENTS - 6, 1, 0)),)}
 
 
@@ -69,7 +69,7 @@ def right_strips():
         # A change in the last block alone, and as many gap buckets as there may be.
         *(strip_case(((Change(0, last, 1, 0),),), strip=strip, told=any_gap(strip)) for strip in (2, 4, 8)),
         strip_case(((Change(0, last - 1, 1, 0), Change(0, 0, 1, 0)),), told=any_gap(2)),
-        strip_case(**_two_classes((7, 1))),
+        strip_case(**two_classes((7, 1))),
         # Strips that begin where the tensor says, not the group.
         strip_case((CHANGES, CHANGES), 2, 2, first=1), strip_case((CHANGES, MORE), 3, 2, first=1),
         strip_case((MORE, MORE), 4, 4, 2, first=2), strip_case((CHANGES, CHANGES), 2, 8, 64, first=7),
@@ -165,7 +165,7 @@ def _broken_changes():
                  strip_case(((Change(0, (1 << 19) - 1, 1, 0),) * (1 << 13),), 8, 8, told=any_gap(8), result=((),))))
     made.append(("a change in the next strip", "end of its class",
                  strip_case(((Change(0, BLOCK_ELEMENTS - 1, 1, 0), Change(0, 0, 1, 0)), ()), 2, first=1, told=wide)))
-    return made + [(what, "end of its class", strip_case(**_two_classes(gaps))) for what, gaps in (
+    return made + [(what, "end of its class", strip_case(**two_classes(gaps))) for what, gaps in (
         ("a change outside the first class in the last block", (behind - 2, 1)),
         ("a change outside the second class in the last block", (7, 2)))]
 

@@ -14,13 +14,16 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from afresh import AFRESH
+from bits import BitWriter
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
+from broken_brief import broken_brief, right_brief
 from broken_groups import broken_groups, right
 from broken_strips import broken_strips, right_strips
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
-from group import Shape, strip_counts
+from frequencies import frequencies, probability_weights, step_weights, weight_of
+from group import Group, Shape, strip_counts
 from groupings import DTYPES, batched, few_changes, groupings, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
 from make_group import CLASSED, make_group
@@ -76,6 +79,50 @@ class Steps(unittest.TestCase):
                 steps = steps_between([old] * 256, range(256), 1, floating)
                 self.assertEqual(sorted(steps), list(range(256)))
                 self.assertEqual([stepped(old, step, 8, floating) for step in steps], list(range(256)))
+
+
+class BriefParameters(unittest.TestCase):
+    def test_numbers_reckoned_by_hand(self):
+        bits = BitWriter()
+
+        def differences(order, *numbers):
+            """As the page numbers differences."""
+            for number in numbers:
+                bits.golomb(number, order)
+
+        # Four classes, a column mask, brief; bounds of 100, 120 and 121.
+        for number, width in ((3, 4), (5, 4), (100, 8)):
+            bits.put(number, width)
+        differences(0, 19, 0)
+        # The first class: three gap weights, which are 63, 60 and 61; four distance buckets of 20; a sign of 100.
+        bits.put(3, 2)
+        differences(2, 4, 0, 5, 2)
+        differences(0, 6)
+        bits.put(0, 1)
+        differences(3, 40, 55)
+        # One that is not used; gaps of 40, of which ten buckets are one less than expected; two of 6; a sign of 101.
+        bits.put(0, 1)
+        bits.put(1, 2)
+        differences(3, 80)
+        differences(0, 1, 0)
+        bits.put(0, 1)
+        differences(3, 4, 2)
+        # One that is as expected: gaps of 56, 13 buckets, no more than one of distances, a sign of 101.
+        bits.put(1, 2)
+        differences(3, 0)
+        differences(0, 0, 0)
+        differences(3, 0)
+        # No column's bit; 3, 2 and 2 changes.
+        bits.put(0, 8)
+        bits.put(1, 1)
+        differences(6, 6, 1, 0)
+        group = Group(bits.bytes(), Shape(2, 5, 0, [10]), "group")
+        self.assertEqual((group.bounds, group.counts), ([100, 120, 121], [[3, 0, 2, 2]]))
+        told = (([weight_of(code) for code in (63, 60, 61)], probability_weights(20 ^ 15, 4), 100), None,
+                (probability_weights(40 ^ 15, 10), probability_weights(6 ^ 15, 2), 101),
+                (probability_weights(56 ^ 15, 13), [1], 101))
+        self.assertEqual([one and (one.gaps.frequency, one.steps.frequency) for one in group.classes],
+                         [one and (frequencies(one[0]), frequencies(step_weights(*one[1:]))) for one in told])
 
 
 class RoundTrips(unittest.TestCase):
@@ -328,10 +375,10 @@ class Refusals(unittest.TestCase):
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
-        for base, delta, made in right() + right_strips():
+        for base, delta, made in right() + right_strips() + right_brief():
             self.assertEqual(Delta(delta).apply([base]).content, made)
         broken = (broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(self.base, self.result) +
-                  broken_opaque() + broken_groups() + broken_strips())
+                  broken_opaque() + broken_groups() + broken_strips() + broken_brief())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

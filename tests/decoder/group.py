@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a group of blocks: "Groups" and "Sign masks" of wdelta-delta(5)."""
+"""The parameters of a group of blocks: "Groups", "Brief parameters" and "Sign masks" of wdelta-delta(5)."""
 
 from collections import namedtuple
 
 from bits import BitReader
-from elements import BLOCK_ELEMENTS
-from frequencies import Symbols, probability_weights, step_weights, weight_of
+from elements import BLOCK_ELEMENTS, signed_of
+from frequencies import Symbols, step_weights
 from refusal import require
+from told import BriefClasses, Classes, log
 
-NO_SIGNS = 128  # the probability of a sign in 1/256 where there is no mask
 ROW_LIMIT = 65536
 
 # What a group is about: the width of its elements, how long rows are (see row_length), the number of its first block,
@@ -36,22 +36,8 @@ def block_at(shape, place):
     return max(shape.first_block, (shape.first_block // shape.strip + place) * shape.strip)
 
 
-def gap_bucket_bits(strip):
-    """In how many bits the number of gap buckets is told."""
-    return 5 if strip == 1 else 6
-
-
-def most_gap_buckets(strip):
-    return 32 + 2 * _log(strip)
-
-
-def _log(value):
-    return max(0, value.bit_length() - 1)
-
-
-def _take_golomb(bits, order):
-    below = bits.zeros(32) + order
-    return (1 << below | bits.take(below)) - (1 << order)
+def _class(told):
+    return Class(Symbols(told.gaps.weights()), Symbols(step_weights(told.distances.weights(), told.sign)))
 
 
 class CountCode:
@@ -60,26 +46,27 @@ class CountCode:
     def __init__(self):
         self._m = self._t = self.strips = 0
 
-    def expected(self):
-        return (self._m + 8) // 16
+    def expected(self, before=0):
+        """before: what is expected in the first classed strip."""
+        return (self._m + 8) // 16 if self.strips else before
 
     def order(self):
         if not self.strips:
             return 6
         x = self.expected()
-        order = _log((x + x // self.strips) * 5 // 2) // 2
-        return max(order, _log(self._t // 4)) if self.strips > 3 else order
+        order = log((x + x // self.strips) * 5 // 2) // 2
+        return max(order, log(self._t // 4)) if self.strips > 3 else order
 
-    def take(self, bits):
-        """The next number, which may be less than 0."""
+    def take(self, bits, before=0):
+        """The next number, which may be less than 0; before: as for expected."""
         order, zeros = self.order(), 0
         if not self.strips:
-            difference = _take_golomb(bits, order)
+            difference = bits.golomb(order)
         else:
             while zeros < 8 and not bits.take(1):
                 zeros += 1
-            difference = (zeros << order) + (bits.take(order) if zeros < 8 else _take_golomb(bits, order))
-        count = self.expected() + ((difference >> 1) ^ -(difference & 1))
+            difference = (zeros << order) + (bits.take(order) if zeros < 8 else bits.golomb(order))
+        count = self.expected(before) + signed_of(difference)
         self.told(count, difference)
         return count
 
@@ -101,13 +88,12 @@ class Group:
         row, first_element = shape.row, shape.first_block * BLOCK_ELEMENTS
         bits = BitReader(content, what)
         class_count = bits.take(4) + 1
-        has_columns, has_rows = bits.take(1), bits.take(1)
-        require(bits.take(2) == 0, f"{what}: unknown bits are set")
+        has_columns, has_rows, self._brief = bits.take(1), bits.take(1), bits.take(1)
+        require(bits.take(1) == 0, f"{what}: an unknown bit is set")
         require(row or not has_columns and not has_rows, f"{what}: a sign mask without rows")
-        self.bounds = [bits.take(8) for _ in range(class_count - 1)]
-        require(all(low < high for low, high in zip([0] + self.bounds, self.bounds)), f"{what}: bounds do not ascend")
-        self.classes = [self._class(bits, shape, has_columns or has_rows, what) if bits.take(1) else None
-                        for _ in range(class_count)]
+        self.bounds = self._take_bounds(bits, class_count - 1, what)
+        told = (BriefClasses if self._brief else Classes)(bits, shape, has_columns or has_rows, what)
+        self.classes = [_class(told.take()) if bits.take(1) else None for _ in range(class_count)]
         self._columns = self._rows = 0
         if has_columns:
             self._columns = bits.take(row + -row % 8)
@@ -122,32 +108,22 @@ class Group:
         bits.finish()
         require(any(self.counts), f"{what}: it has no classed strip")
 
-    @staticmethod
-    def _class(bits, shape, masked, what):
-        given = bits.take(1)
-        gap_buckets = bits.take(gap_bucket_bits(shape.strip)) + 1
-        require(gap_buckets <= most_gap_buckets(shape.strip), f"{what}: {gap_buckets} gap buckets")
-        if given:
-            gaps = [weight_of(bits.take(6)) for _ in range(gap_buckets)]
-        else:
-            gaps = probability_weights(bits.take(8), gap_buckets)
-        distances_given = bits.take(1)
-        distance_buckets = bits.take(6) + 1
-        require(distance_buckets <= 2 * (8 * shape.width - 1), f"{what}: {distance_buckets} distance buckets")
-        if distances_given:
-            distances = [weight_of(bits.take(6)) for _ in range(distance_buckets)]
-        else:
-            distances = probability_weights(bits.take(8), distance_buckets)
-        require(any(gaps) and any(distances), f"{what}: no weight but 0")
-        probability = bits.take(8) if masked else NO_SIGNS
-        require(probability, f"{what}: signs of probability 0")
-        return Class(Symbols(gaps), Symbols(step_weights(distances, probability)))
+    def _take_bounds(self, bits, count, what):
+        bounds = []
+        for _ in range(count):
+            brief = self._brief and bounds
+            bounds.append(bounds[-1] + 1 + bits.golomb(0) if brief else bits.take(8))
+            require(bounds[-1] <= 255, f"{what}: a bound of {bounds[-1]}")
+        require(all(low < high for low, high in zip([0] + bounds, bounds)), f"{what}: bounds do not ascend")
+        return bounds
 
     def _strip_counts(self, bits, codes, elements, what):
-        counts = []
+        counts, before = [], 0
         for one, code in zip(self.classes, codes):
-            counts.append(code.take(bits) if one else 0)
+            counts.append(code.take(bits, before) if one else 0)
             require(0 <= counts[-1] <= elements, f"{what}: {counts[-1]} changes in {elements} elements")
+            if one and self._brief:
+                before = counts[-1]
         require(1 <= sum(counts) <= elements, f"{what}: {sum(counts)} changes in {elements} elements")
         return counts
 

@@ -2,11 +2,13 @@
 """Groups of every sort, for tests."""
 
 from elements import BITS, BLOCK_ELEMENTS, width_of
-from make_group import Grouping
+from make_group import SOME, Grouping
 from random_checkpoint import perturbed
 
 # All but those of eight bytes.
 DTYPES = [dtype for dtype in BITS if width_of(dtype) in (1, 2, 4)]
+# Most of the time nothing changes in the classes in the middle.
+GAPPY = (60, 61, 62, 200)
 
 
 def groupings(rng):
@@ -17,7 +19,11 @@ def groupings(rng):
             Grouping(bounds=(120, 130), columns=columns, sign=1), Grouping(rows=rows, sign=255),
             Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, odd=True),
             Grouping(odd=True, given=False, blocks=3), Grouping(bounds=(120,), batch=64),
-            Grouping(bounds=(120,), odd=True, batch=64, strip=8))
+            Grouping(bounds=(120,), odd=True, batch=64, strip=8), Grouping(bounds=GAPPY, given=SOME),
+            Grouping(brief=True), Grouping(bounds=(1, 255), given=False, blocks=1, brief=True),
+            Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, given=SOME, brief=True),
+            Grouping(bounds=GAPPY, rows=rows, sign=1, given=SOME, brief=True),
+            Grouping(bounds=sixteen, columns=columns, sign=255, given=SOME, odd=True, batch=64, strip=8, brief=True))
 
 
 def batched(rng):
@@ -27,7 +33,9 @@ def batched(rng):
     return (Grouping(batch=2), Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, blocks=5, batch=2),
             Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=4, batch=3),
             Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=9, batch=3),
-            Grouping(given=False, blocks=3, batch=64), Grouping(bounds=(120, 130), blocks=64, batch=64))
+            Grouping(given=False, blocks=3, batch=64), Grouping(bounds=(120, 130), blocks=64, batch=64),
+            Grouping(bounds=GAPPY, columns=columns, sign=30, given=SOME, blocks=4, batch=2, brief=True),
+            Grouping(bounds=sixteen, blocks=64, batch=64, brief=True))
 
 
 def striped(rng):
@@ -39,7 +47,9 @@ def striped(rng):
             Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=3, strip=8),
             Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=7, strip=2, batch=3),
             Grouping(given=False, blocks=6, strip=4, batch=64),
-            Grouping(bounds=(120, 130), blocks=64, strip=8, batch=64), Grouping(odd=True, blocks=1, strip=8))
+            Grouping(bounds=(120, 130), blocks=64, strip=8, batch=64), Grouping(odd=True, blocks=1, strip=8),
+            Grouping(bounds=sixteen, columns=columns, rows=rows, sign=30, given=SOME, blocks=5, strip=2, brief=True),
+            Grouping(bounds=GAPPY, given=SOME, odd=True, blocks=64, strip=4, batch=2, brief=True))
 
 
 def few_changes(rng, content, dtype, counts):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the golden cases: small bases and results, and the deltas that a build of wdelta makes of them.
+"""Makes the golden cases: small bases and results, and the deltas that a build of wdelta makes of them, or the encoder
+of this folder.
 
     make_golden.py WDELTA OUT [NAME...]
 
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from array import array
+from math import prod
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -23,6 +25,8 @@ from blake3 import blake3
 from delta import Delta
 from directory import base_contents
 from elements import BITS, stepped, width_of
+from make_delta import make_delta
+from make_group import CLASSED, SOME, Grouping
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
 from repository import Repository
 
@@ -196,17 +200,46 @@ def compressed(rng):
             write_safetensors([(dtype, dtype, shape, content) for dtype, shape, content in tensors]), [])
 
 
+def brief(rng):
+    """Brief parameters with all that they may tell, of two strips of a matrix with both masks and of a vector."""
+    rows, columns = 265, 500
+    row_ways, column_ways = rng.getrandbits(rows), rng.getrandbits(columns)
+    tensors = []
+    for name, shape, count in (("matrix", [rows, columns], 1800), ("vector", [2000], 300)):
+        # Exponents of which some change seldom or never.
+        before = array("H", rng.choices((0x3d20, 0x3ca0, 0xbc10, 0xbb90, 0x3a80, 0x3910), (1, 9, 20, 20, 9, 1),
+                                        k=prod(shape)))
+        after = array("H", before)
+        for place in rng.sample(range(len(before)), count):
+            if before[place] >> 7 & 255 == 121 and rng.random() < 0.9 or before[place] == 0x3a80:
+                continue
+            row, column = divmod(place, columns)
+            # The bits of negative numbers grow downwards.
+            turned = row_ways >> row & 1 ^ column_ways >> column & 1 ^ before[place] >> 15 ^ (rng.random() < 0.05)
+            distance = 1 + min(int(rng.expovariate(0.8)), 15)
+            after[place] += -distance if turned else distance
+        tensors.append((name, "BF16", shape, before.tobytes(), after.tobytes()))
+    return (*(write_safetensors([(*about, sides[side]) for *about, first, second in tensors
+                                 for sides in ((first, second),)]) for side in (0, 1)),
+            Grouping(bounds=(115, 118, 119, 120, 121, 122), given=SOME, columns=column_ways, rows=row_ways, sign=13,
+                     blocks=8, strip=2, batch=2, brief=True))
+
+
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
          opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
-         batches, strips, compressed)
+         batches, strips, compressed, brief)
 
 
 def _diff(binary, folder, base, result, options):
     """Writes the case's files and lets the binary diff them; the delta of one file of directories comes out of theirs.
-    """
+    Where options are a Grouping, the delta is this folder's."""
     (folder / "result.safetensors").write_bytes(result)
     if isinstance(base, bytes):
         (folder / "base.safetensors").write_bytes(base)
+        if isinstance(options, Grouping):
+            (folder / "delta.safetensors").write_bytes(make_delta(
+                [("base.safetensors", base)], result, mode=CLASSED, path="result.safetensors", grouping=options))
+            return
         names = ["base.safetensors", "result.safetensors", "-o", "delta.safetensors"]
         subprocess.run([binary, "diff", *names, *options], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         return

@@ -6,20 +6,20 @@ from collections import namedtuple
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
 from elements import order
-from frequencies import TOTAL, Symbols, bucket_of, probability_weights, step_weights, weight_of
-from group import NO_SIGNS, CountCode, gap_bucket_bits, most_gap_buckets
+from frequencies import TOTAL, Symbols, bucket_of, step_weights, weight_of
+from group import CountCode
+from told import NO_SIGNS, Expected, Row, Told, expected_buckets, gap_bucket_bits, inverted, most_gap_buckets
 
 # What make_delta calls the blocks of groups; blocks themselves do not have it, unlike the other modes.
 CLASSED = 4
-# How groups are made. bounds: of the contexts. given: whether weights are given. columns, rows: None, or the bits
-# of a mask over the whole tensor as a number; sign: the probability that is told where there is a mask. blocks: of how
-# many blocks a group is; strip: of how many a strip is; batch: of how many strips a batch is. odd: adds buckets,
-# classes and weights that nothing uses.
-Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip",
-                      defaults=((), True, None, None, 128, 2, False, 1, 1))
+# How groups are made. bounds: of the contexts. given: whether weights are given; SOME means that some are. columns,
+# rows: None, or the bits of a mask over the whole tensor as a number; sign: the probability that is told where there is
+# a mask. blocks: of how many blocks a group is; strip: of how many a strip is; batch: of how many strips a batch is.
+# odd: adds buckets, classes and weights that nothing uses. brief: whether the parameters are.
+Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip brief",
+                      defaults=((), True, None, None, 128, 2, False, 1, 1, False))
+SOME = "some"
 
-# What a class says of itself: the codes of its gap weights or of their probability, and of its distance weights.
-_Told = namedtuple("_Told", "gaps probability gap_buckets distances distance_probability")
 # One change: the number of its class, the gap before it, its distance and its sign as it is coded.
 Change = namedtuple("Change", "of gap distance sign")
 
@@ -84,67 +84,111 @@ def _probability_code(values):
     return next(code for code in range(256) if (16 + (code & 15)) * 2.0 ** (-5 - (code >> 4)) <= share or code == 255)
 
 
-def _told(changes, grouping, longest_distance):
-    """What one class says of itself, from all its changes in the group; None where it is not used."""
+def _told(number, changes, masks, grouping, longest_distance):
+    """What the class of that number tells, from all its changes in the group; None where it is not used."""
     if not changes and not grouping.odd:
         return None
     gaps, distances = [one.gap for one in changes] or [3], [one.distance - 1 for one in changes] or [0]
-    buckets = max(bucket_of(gap)[0] for gap in gaps) + 1
-    codes = _weight_codes(distances, grouping.odd)
-    if grouping.odd:
-        buckets = most_gap_buckets(grouping.strip)
-        codes += [0] * (bucket_of(longest_distance - 1)[0] + 1 - len(codes))
-    if grouping.given:
-        codes_of_gaps = _weight_codes(gaps, grouping.odd)
-        return _Told(codes_of_gaps + [0] * (buckets - len(codes_of_gaps)), None, buckets, codes, None)
-    return _Told(None, _probability_code(gaps), buckets, codes, _probability_code(distances))
+    most = most_gap_buckets(grouping.strip), bucket_of(longest_distance - 1)[0] + 1
+    rows = []
+    # Among four classes some are of each sort.
+    for values, odd_buckets, given_too in zip((gaps, distances), most, (number & 1, number & 2)):
+        codes = _weight_codes(values, grouping.odd)
+        if grouping.odd:
+            codes += [0] * (odd_buckets - len(codes))
+        given = given_too if grouping.given == SOME else grouping.given
+        rows.append(Row(len(codes), codes) if given else Row(len(codes), None, _probability_code(values)))
+    return Told(*rows, masks.sign)
 
 
-def _put_class(bits, told, masks, strip):
-    bits.put(int(told is not None), 1)
-    if told is None:
-        return None
-    bits.put(int(told.gaps is not None), 1)
-    bits.put(told.gap_buckets - 1, gap_bucket_bits(strip))
-    if told.gaps is None:
-        bits.put(told.probability, 8)
-        gaps = probability_weights(told.probability, told.gap_buckets)
+def _put_row(bits, row):
+    if row.codes is None:
+        bits.put(row.probability, 8)
+    for code in row.codes or ():
+        bits.put(code, 6)
+
+
+def _put_class(bits, told, masked, strip):
+    bits.put(int(told.gaps.codes is not None), 1)
+    bits.put(told.gaps.buckets - 1, gap_bucket_bits(strip))
+    _put_row(bits, told.gaps)
+    bits.put(int(told.distances.codes is not None), 1)
+    bits.put(told.distances.buckets - 1, 6)
+    _put_row(bits, told.distances)
+    if masked:
+        bits.put(told.sign, 8)
+
+
+def _difference(signed):
+    return 2 * signed if signed >= 0 else -2 * signed - 1
+
+
+def _put_brief_codes(bits, codes):
+    for before, code in zip((63, *codes), codes):
+        bits.golomb(_difference(code - before), 2)
+
+
+def _put_brief_class(bits, told, masked, expected):
+    gaps, distances = told.gaps, told.distances
+    bits.put(int(gaps.codes is not None), 1)
+    if gaps.codes is not None:
+        bits.golomb(_difference(gaps.buckets - 1 - expected.gap_buckets), 2)
+        _put_brief_codes(bits, gaps.codes)
     else:
-        for code in told.gaps:
-            bits.put(code, 6)
-        gaps = [weight_of(code) for code in told.gaps]
-    bits.put(int(told.distance_probability is None), 1)
-    bits.put(len(told.distances) - 1, 6)
-    if told.distance_probability is None:
-        for code in told.distances:
-            bits.put(code, 6)
-        distances = [weight_of(code) for code in told.distances]
-    else:
-        bits.put(told.distance_probability, 8)
-        distances = probability_weights(told.distance_probability, len(told.distances))
-    if masks.columns is not None or masks.rows is not None:
-        bits.put(masks.sign, 8)
-    return Symbols(gaps), Symbols(step_weights(distances, masks.sign))
+        code = inverted(gaps.probability)
+        bits.golomb(_difference(code - expected.gap_code), 3)
+        bits.golomb(_difference(gaps.buckets - 1 - expected_buckets(code)), 0)
+    bits.golomb(_difference(distances.buckets - 1 - expected.distance_buckets), 0)
+    if distances.buckets != 1:
+        bits.put(int(distances.codes is not None), 1)
+        if distances.codes is not None:
+            _put_brief_codes(bits, distances.codes)
+        else:
+            bits.golomb(_difference(inverted(distances.probability) - expected.distance_code), 3)
+    if masked:
+        bits.golomb(_difference(told.sign - expected.sign), 3)
+    expected.told(told)
 
 
-def _put_golomb(bits, number, order):
-    z = number + (1 << order)
-    bits.put(0, z.bit_length() - 1 - order)
-    bits.put(1, 1)
-    bits.put(z - (1 << (z.bit_length() - 1)), z.bit_length() - 1)
+def put_classes(bits, bounds, classes, masked, strip, brief):
+    """classes: for each what it tells, or None."""
+    for before, bound in zip((None, *bounds), bounds):
+        if brief and before is not None:
+            bits.golomb(bound - before - 1, 0)
+        else:
+            bits.put(bound, 8)
+    expected = Expected()
+    for told in classes:
+        bits.put(int(told is not None), 1)
+        if told and brief:
+            _put_brief_class(bits, told, masked, expected)
+        elif told:
+            _put_class(bits, told, masked, strip)
 
 
-def put_count(bits, code, count):
-    signed, order = count - code.expected(), code.order()
-    difference = 2 * signed if signed >= 0 else -2 * signed - 1
+def symbols_of(told):
+    """Those of gaps and those of steps."""
+    return Symbols(told.gaps.weights()), Symbols(step_weights(told.distances.weights(), told.sign))
+
+
+def put_counts(bits, codes, counts, brief):
+    """The numbers of changes of a classed strip; codes: CountCodes; both of the classes that are used."""
+    before = 0
+    for code, count in zip(codes, counts):
+        _put_count(bits, code, count, before)
+        before = count if brief else 0
+
+
+def _put_count(bits, code, count, before):
+    order, difference = code.order(), _difference(count - code.expected(before))
     if not code.strips:
-        _put_golomb(bits, difference, order)
+        bits.golomb(difference, order)
     elif difference >> order < 8:
         bits.put(1 << (difference >> order), (difference >> order) + 1)
         bits.put(difference & (1 << order) - 1, order)
     else:
         bits.put(0, 8)
-        _put_golomb(bits, difference - (8 << order), order)
+        bits.golomb(difference - (8 << order), order)
     code.told(count, difference)
 
 
@@ -191,25 +235,25 @@ def make_group(strips, first_element, row, width, floating, grouping):
                     for side in sides)
         changes_of.append(_changes(old, new, begin, masks, width, floating) if coded is None else [])
         begin += len(old)
-    told = [_told([one for changes in changes_of for one in changes if one.of == number], grouping,
+    told = [_told(number, [one for changes in changes_of for one in changes if one.of == number], masks, grouping,
                   1 << (8 * width - 1)) for number in masks.classes]
+    masked = masks.columns is not None or masks.rows is not None
     bits.put(len(told) - 1, 4)
-    bits.put(int(masks.columns is not None) | int(masks.rows is not None) << 1, 4)
-    for bound in grouping.bounds:
-        bits.put(bound, 8)
-    tables = [_put_class(bits, one, masks, grouping.strip) for one in told]
+    bits.put(int(masks.columns is not None) | int(masks.rows is not None) << 1 | int(grouping.brief) << 2, 4)
+    put_classes(bits, grouping.bounds, told, masked, grouping.strip, grouping.brief)
+    tables = [symbols_of(one) if one else None for one in told]
     if masks.columns is not None:
         bits.put(masks.columns & (1 << row + -row % 8) - 1, row + -row % 8)
     if masks.rows is not None:
         rows = (begin - 1) // row - first_element // row + 1
         bits.put(masks.rows & (1 << rows + -rows % 8) - 1, rows + -rows % 8)
-    codes, made = [CountCode() for _ in told], []
+    used = [number for number in masks.classes if told[number]]
+    codes, made = [CountCode() for _ in used], []
     for changes in changes_of:
         bits.put(int(bool(changes)), 1)
         if changes:
-            for number, code in enumerate(codes):
-                if told[number]:
-                    put_count(bits, code, sum(one.of == number for one in changes))
+            counts = [sum(one.of == number for one in changes) for number in used]
+            put_counts(bits, codes, counts, grouping.brief)
     for first in range(0, len(strips), grouping.batch):
         together = sum(changes_of[first:first + grouping.batch], [])
         made.append(classed_block(together, tables) if together else strips[first][2] or b"")

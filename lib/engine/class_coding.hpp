@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the changes of one class are coded, and how the parameters of a group tell it (wdelta-delta.5, "Groups" and
+// "Brief parameters").
+#pragma once
+
+#include "engine/bits.hpp"
+#include "engine/bucket.hpp"
+#include "engine/symbol_table.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace wdelta {
+
+/// One code for each bucket: symbol_table.hpp, "Weights in 6 bits".
+using WeightCodes = BoundedList<std::uint8_t, 64>;
+static_assert(k_gap_buckets <= 64 && k_magnitude_buckets <= 64);
+
+struct ClassCoding {
+  std::optional<std::uint8_t> gap_probability;  ///< as probability_code() says; else gap_weights
+  std::uint32_t gap_buckets = 0;                ///< how many there are; 0: the class has no changes
+  WeightCodes gap_weights;
+  std::optional<std::uint8_t> magnitude_probability;  ///< the same; else magnitude_weights
+  std::uint32_t magnitude_buckets = 0;
+  WeightCodes magnitude_weights;
+  std::uint8_t sign = 128;  ///< probability of a set sign in 1/256; 128 where the group has no sign mask
+
+  Frequencies gap_frequencies() const;
+  Frequencies magnitude_frequencies() const;
+  Frequencies step_frequencies() const;  ///< of magnitudes, each with both signs
+  bool is_used() const { return gap_buckets != 0; }
+};
+
+/// What holds for all classes of a group.
+struct ClassLimits {
+  std::uint32_t gap_buckets;  ///< at most
+  std::uint32_t magnitude_buckets;
+  bool is_masked;  ///< whether each tells the probability of a sign
+};
+
+/// Throws Error(corrupt) with an empty object.
+[[noreturn]] void refuse_group_parameters(const std::string& what);
+
+/// The next class of parameters that are not brief. Throws as above.
+ClassCoding read_class(BitReader& bits, const ClassLimits& limits);
+
+/// The classes of brief parameters, one after the other, each told by what is different from those before.
+class BriefClasses {
+ public:
+  explicit BriefClasses(const ClassLimits& limits) : limits_(limits) {}
+
+  void write(ClassCoding coding, BitWriter& bits);
+  /// Throws as above.
+  ClassCoding read(BitReader& bits);
+
+ private:
+  template <class Exchange>
+  void exchange(Exchange exchange, ClassCoding& coding);
+
+  ClassLimits limits_;
+  // What the next class is expected to be like.
+  std::uint32_t gap_buckets_ = 1;
+  std::uint32_t gap_rarity_ = 0;
+  std::uint32_t magnitude_buckets_ = 1;
+  std::uint32_t magnitude_rarity_ = 0;
+  std::uint32_t sign_ = 128;
+};
+
+/// How many bits of brief parameters such a row of weights takes.
+std::uint32_t brief_bits(const WeightCodes& weights);
+
+}  // namespace wdelta
