@@ -14,7 +14,6 @@ namespace {
 // About how many bits one more class takes in the tables, and in the counts of each strip.
 constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_strip = 6;
-constexpr std::uint64_t k_strip_elements = std::uint64_t{k_usual_blocks_in_strip} * k_block_elements;
 // Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts
 // should.
 constexpr std::uint64_t k_worthless_part = 512;
@@ -146,7 +145,9 @@ ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded
   const std::vector<Run> runs = this->runs();
   // What a class costs is paid once for all elements that are coded with it, not only for those counted here.
   const std::uint64_t paying_elements = std::max(element_count_, coded_elements);
-  const std::uint64_t class_bits = k_class_bits + k_class_bits_per_strip * (paying_elements / k_strip_elements + 1);
+  const std::uint64_t strip_elements =
+      std::uint64_t{usual_blocks_in_strip(change_count_, element_count_)} * k_block_elements;
+  const std::uint64_t class_bits = k_class_bits + k_class_bits_per_strip * (paying_elements / strip_elements + 1);
   const std::uint64_t class_cost = (class_bits << 16) * element_count_ / paying_elements;
 
   // cheapest[k][j]: the first j runs in k classes; cut[k][j]: where the last of them begins.

@@ -147,7 +147,8 @@ void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes)
 
 // Of one block each where one may be smaller alone.
 Strips GroupEncoder::Scratch::choose_strips() const {
-  Strips strips = {place.first_element / k_block_elements, blocks.size(), may_be_alone ? 1 : k_usual_blocks_in_strip};
+  Strips strips = {place.first_element / k_block_elements, blocks.size(),
+                   may_be_alone ? 1 : usual_blocks_in_strip(change_count, element_count)};
   while (strips.blocks_in_strip > 1 && (strips.count() == blocks.size() || !symbols.can_make(strips)))
     strips.blocks_in_strip /= 2;
   return strips;

@@ -11,9 +11,12 @@ namespace wdelta {
 
 /// A power of two: no strip of any delta goes on behind a multiple of it.
 inline constexpr std::uint32_t k_most_blocks_in_strip = 8;
-/// That encoders make: more save little of the numbers of changes that are told for each strip, and whoever wants a
-/// block has to begin with those before it in its strip.
-inline constexpr std::uint32_t k_usual_blocks_in_strip = 4;
+/// How many of them encoders make a strip where so many of `elements` change. More take less for the numbers of changes
+/// that are told for each strip, but whoever wants a block has to begin with those before it in its strip: where
+/// changes are few, less than one in 128, these numbers weigh more.
+constexpr std::uint32_t usual_blocks_in_strip(std::uint64_t changes, std::uint64_t elements) {
+  return changes * 128 < elements ? k_most_blocks_in_strip : 4;
+}
 
 /// Consecutive blocks, or strips, of a group or a tensor, by their numbers there.
 struct IndexRange {

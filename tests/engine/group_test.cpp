@@ -165,7 +165,7 @@ TEST_CASE("groups begin anywhere in a strip, and end anywhere") {
   GroupCoders coders(BlockChoice::classed);
   for (const ElementType type : k_element_types) {
     if (type.width_bytes == 8) continue;
-    for (std::uint64_t first = 0; first < 4; ++first) {
+    for (std::uint64_t first = 0; first < k_most_blocks_in_strip; ++first) {
       const Bytes base = weights(random, (1 + random() % 9) * k_block_elements + random() % 70'000, type);
       Bytes next = base;
       const std::size_t apart = std::size_t{50} << random() % 12;
@@ -194,17 +194,34 @@ TEST_CASE("a short last block that changes all over leaves the others their stri
 TEST_CASE("gaps of a class may be nearly as long as a strip") {
   GroupCoders coders(BlockChoice::classed);
   const ElementType type{1, ElementKind::integer};
-  Bytes base(8 * k_block_elements, 7);
+  constexpr std::size_t k_blocks = 2 * k_most_blocks_in_strip;
+  Bytes base(k_blocks * k_block_elements, 7);
   // The first element of each block changes, in a class of its own; of all others only the last of each strip.
-  for (std::size_t block = 0; block < 8; ++block) base[block * k_block_elements] = 200;
+  for (std::size_t block = 0; block < k_blocks; ++block) base[block * k_block_elements] = 200;
   Bytes next = base;
-  for (std::size_t block = 0; block < 8; ++block) next[block * k_block_elements] = 201;
-  for (const std::size_t end : {4, 8}) next[end * k_block_elements - 1] = 8;
+  for (std::size_t block = 0; block < k_blocks; ++block) next[block * k_block_elements] = 201;
+  for (const std::size_t end : {k_blocks / 2, k_blocks}) next[end * k_block_elements - 1] = 8;
   check(coders, base, next, type);
-  REQUIRE(coders.coded.blocks_in_strip == 4);
-  const GroupShape shape = with_strips(shape_of(base.size(), type, {}), 4);
+  REQUIRE(coders.coded.blocks_in_strip == k_most_blocks_in_strip);
+  const GroupShape shape = with_strips(shape_of(base.size(), type, {}), k_most_blocks_in_strip);
   const GroupParameters parameters = GroupTables(coders.coded.parameters, shape).parameters();
-  CHECK(std::ranges::any_of(parameters.classes, [](const ClassCoding& each) { return each.gap_buckets == 36; }));
+  CHECK(std::ranges::any_of(parameters.classes,
+                            [](const ClassCoding& each) { return each.gap_buckets == k_gap_buckets; }));
+}
+
+TEST_CASE("strips are longer where few elements change") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::automatic);
+  const Bytes base = weights(random, 9 * k_block_elements, k_bf16);
+  for (const auto& [one_in, blocks_in_strip] : {std::pair{60U, 4U}, {100U, 4U}, {160U, 8U}, {2000U, 8U}}) {
+    Bytes next = base;
+    for (std::size_t i = 0; i < base.size() / 2; ++i) {
+      if (random() % one_in == 0) put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1, k_bf16));
+    }
+    check(coders, base, next, k_bf16);
+    CHECK(coders.coded.blocks_in_strip == blocks_in_strip);
+  }
 }
 
 TEST_CASE("signs of matrices are masked in batches too") {
