@@ -35,8 +35,10 @@ struct Strips {
     return std::has_single_bit(blocks) && blocks <= k_most_blocks_in_strip;
   }
   std::uint64_t count() const { return block_count == 0 ? 0 : of(block_count - 1) + 1; }
-  /// The strip that a block of the group is in.
-  std::uint64_t of(std::uint64_t block) const { return (first_block % blocks_in_strip + block) / blocks_in_strip; }
+  /// The strip that a block of the group is in, whatever their numbers: an index may claim any.
+  std::uint64_t of(std::uint64_t block) const {
+    return block / blocks_in_strip + (first_block % blocks_in_strip + block % blocks_in_strip) / blocks_in_strip;
+  }
   IndexRange blocks_of(std::uint64_t strip) const {
     const std::uint64_t missing = first_block % blocks_in_strip;  // blocks of the first strip that the group has not
     const std::uint64_t end = (strip + 1) * blocks_in_strip - missing;
