@@ -169,20 +169,29 @@ void BriefClasses::exchange(Exchange exchange, ClassCoding& coding) {
   exchange.number(coding.magnitude_buckets, {magnitude_buckets_, 0}, {1, limits_.magnitude_buckets},
                   "a step is wider than the element");
   magnitude_buckets_ = std::max(coding.magnitude_buckets, k_buckets_of_octave + 1) - k_buckets_of_octave;
-  has_weights = !coding.magnitude_probability;
-  if (coding.magnitude_buckets == 1) {
-    coding.magnitude_weights = {k_last_weight_code};
-  } else if (exchange.flag(has_weights); has_weights) {
-    exchange_weights(exchange, coding.magnitude_weights, coding.magnitude_buckets);
-  } else {
-    const std::uint32_t rarity = exchange_probability(exchange, coding.magnitude_probability, magnitude_rarity_);
-    magnitude_rarity_ = std::max(rarity, k_codes_of_octave) - k_codes_of_octave;
-  }
+  exchange_magnitudes(exchange, coding);
 
   if (!limits_.is_masked) return;
   std::uint32_t sign = coding.sign;
   exchange.number(sign, {sign_, k_sign_order}, {1, 255}, "a sign is always or never set");
   coding.sign = static_cast<std::uint8_t>(sign_ = sign);
+}
+
+// Of one bucket nothing is told: it has all the weight.
+template <class Exchange>
+void BriefClasses::exchange_magnitudes(Exchange& exchange, ClassCoding& coding) {
+  if (coding.magnitude_buckets == 1) {
+    coding.magnitude_weights = {k_last_weight_code};
+    return;
+  }
+  bool has_weights = !coding.magnitude_probability;
+  exchange.flag(has_weights);
+  if (has_weights) {
+    exchange_weights(exchange, coding.magnitude_weights, coding.magnitude_buckets);
+  } else {
+    const std::uint32_t rarity = exchange_probability(exchange, coding.magnitude_probability, magnitude_rarity_);
+    magnitude_rarity_ = std::max(rarity, k_codes_of_octave) - k_codes_of_octave;
+  }
 }
 
 void BriefClasses::write(ClassCoding coding, BitWriter& bits) { exchange(Tell(bits), coding); }

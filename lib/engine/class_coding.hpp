@@ -57,6 +57,8 @@ class BriefClasses {
  private:
   template <class Exchange>
   void exchange(Exchange exchange, ClassCoding& coding);
+  template <class Exchange>
+  void exchange_magnitudes(Exchange& exchange, ClassCoding& coding);
 
   ClassLimits limits_;
   // What the next class is expected to be like.

@@ -11,7 +11,8 @@
 namespace wdelta {
 namespace {
 
-// About how many bits one more class takes in the tables, and in the counts of each strip.
+// What one more class should save: the bits that it takes in the tables, and in the counts of each strip, and about
+// half as much more for its time.
 constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_strip = 6;
 // Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts

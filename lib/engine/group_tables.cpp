@@ -5,7 +5,6 @@
 #include "engine/count_model.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 namespace wdelta {
@@ -58,7 +57,7 @@ std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
 void read_counts(BitReader& bits, const GroupShape& shape, bool is_brief, GroupParameters& group) {
   std::array<CountModel, k_most_classes> models;
   const Strips strips = shape.strips();
-  bool is_first = is_brief;
+  bool is_foretold = is_brief;  // the first classed strip, class by class
   for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
     ClassCounts& counts = group.strips.emplace_back();
     if (bits.is_overrun()) refuse("they are cut off");
@@ -67,14 +66,14 @@ void read_counts(BitReader& bits, const GroupShape& shape, bool is_brief, GroupP
     std::uint32_t before = 0;
     for (std::uint32_t k = 0; k < group.class_count(); ++k) {
       if (!group.classes[k].is_used()) continue;
-      if (is_first) models[k].expect(before);
+      if (is_foretold) models[k].expect(before);
       const std::int64_t count = models[k].read(bits, k_most_batch_changes);
       if (count < 0 || count > k_most_batch_changes)
         refuse("a strip has fewer changes of a class than none, or more than any may have");
       counts[k] = before = static_cast<std::uint32_t>(count);
       changes += counts[k];
     }
-    is_first = false;
+    is_foretold = false;
     const std::uint64_t elements = shape.elements_of(strips.blocks_of(strip));
     if (changes == 0 || changes > elements) {
       refuse("a strip has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
@@ -84,18 +83,18 @@ void read_counts(BitReader& bits, const GroupShape& shape, bool is_brief, GroupP
 
 void write_counts(BitWriter& bits, const GroupParameters& group) {
   std::array<CountModel, k_most_classes> models;
-  bool is_first = true;
+  bool is_foretold = true;
   for (const ClassCounts& counts : group.strips) {
     bits.write(is_classed(counts) ? 1 : 0, 1);
     if (!is_classed(counts)) continue;
     std::uint32_t before = 0;
     for (std::uint32_t k = 0; k < group.class_count(); ++k) {
       if (!group.classes[k].is_used()) continue;
-      if (is_first) models[k].expect(before);
+      if (is_foretold) models[k].expect(before);
       models[k].write(counts[k], bits);
       before = counts[k];
     }
-    is_first = false;
+    is_foretold = false;
   }
 }
 
