@@ -4,8 +4,7 @@
 // parameters (12 bits), how many blocks are in a strip (2 bits, its logarithm), how many blocks come before the last (2
 // bits), the parameters, and the coded batch.
 #include "base/error.hpp"
-#include "engine/block_chain.hpp"
-#include "engine/group.hpp"
+#include "testing/decoded_group.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +16,7 @@
 namespace {
 
 using namespace wdelta;
+using namespace wdelta::testing;
 
 struct Input {
   GroupShape shape;
@@ -39,32 +39,22 @@ std::vector<std::uint8_t> base_of(const GroupShape& shape) {
 /// where it refuses.
 std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Input& input, std::size_t times,
                                                  bool is_chain) {
+  // Then blocks would be coded alone: block_fuzz.cpp.
+  if (input.parameters.empty()) return std::nullopt;
   std::vector<std::uint8_t> elements = base_of(input.shape);
-  const std::size_t block_bytes = std::size_t{k_block_elements} * input.shape.type.width_bytes;
+  const ElementType type = input.shape.type;
   try {
-    const GroupTables tables(input.parameters, input.shape);
-    ClassedDecoder decoder;
-    DecodedBatch batch;
-    const Strips strips = input.shape.strips();
-    decoder.decode(engine, tables, {0, strips.count()}, input.coded, batch);
+    const DecodedGroup group(engine, input.parameters, input.shape, input.shape.strips().count(), {input.coded});
     BlockChain chain(engine);
-    chain.begin(input.shape.type);
-    const auto apply = [&] {
-      for (std::size_t block = 0; block < input.shape.block_count; ++block) {
-        const std::size_t begin = block * block_bytes;
-        chain.apply(block, std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
+    for (std::size_t round = 0; round < (is_chain ? 1 : times); ++round) {
+      chain.begin(type);
+      for (std::size_t i = 0; i < (is_chain ? times : 1); ++i) {
+        for (std::size_t block = 0; block < input.shape.block_count; ++block) group.add_to(chain, {block, i}, block);
       }
-      chain.begin(input.shape.type);
-    };
-    for (std::size_t i = 0; i < times; ++i) {
-      for (std::size_t block = 0; block < input.shape.block_count; ++block) {
-        const std::uint64_t strip = strips.of(block);
-        if (is_classed(tables.parameters().strips[strip]))
-          chain.add({block, i}, tables, block, batch.changes_of(strip));
-      }
-      if (!is_chain) apply();
+      each_block_of(elements.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
+        chain.apply(block, std::span(elements).subspan(begin, size));
+      });
     }
-    if (is_chain) apply();
   } catch (const Error& error) {
     if (error.fault() != Fault::corrupt) std::abort();
     return std::nullopt;
@@ -73,38 +63,10 @@ std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Inp
 }
 
 /// What decoding `group` over the base gives.
-std::vector<std::uint8_t> applied(const CodedGroup& group, GroupShape shape, std::vector<std::uint8_t> elements) {
-  shape.blocks_in_strip = group.blocks_in_strip;
-  const Strips strips = shape.strips();
-  const std::size_t block_bytes = std::size_t{k_block_elements} * shape.type.width_bytes;
-  std::optional<GroupTables> tables;
-  if (!group.parameters.empty()) tables.emplace(group.parameters, shape);
-  ClassedDecoder decoder;
-  DecodedBatch batch;
+std::vector<std::uint8_t> applied(const CodedGroup& group, const GroupShape& shape,
+                                  std::vector<std::uint8_t> elements) {
   BlockChain chain(best_engine());
-  std::size_t at = 0;
-  for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
-    const std::uint64_t first = strip - strip % group.strips_in_batch;
-    const auto coded = std::span(group.bytes).subspan(at, group.batch_bytes[strip / group.strips_in_batch]);
-    const IndexRange batch_strips{first, std::min<std::uint64_t>(first + group.strips_in_batch, strips.count())};
-    const bool is_in_classes = tables && is_classed(tables->parameters().strips[strip]);
-    if (is_in_classes) decoder.decode(best_engine(), *tables, batch_strips, coded, batch);
-    chain.begin(shape.type);
-    const IndexRange blocks = strips.blocks_of(strip);
-    for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
-      if (is_in_classes) {
-        chain.add({block - blocks.first, 0}, *tables, block, batch.changes_of(strip));
-      } else if (group.blocks_in_strip == 1 && group.strips_in_batch == 1) {
-        chain.add({block - blocks.first, 0}, coded);
-      }
-    }
-    for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
-      const std::size_t begin = block * block_bytes;
-      chain.apply(block - blocks.first,
-                  std::span(elements).subspan(begin, std::min(block_bytes, elements.size() - begin)));
-    }
-    if (strip + 1 == batch_strips.end) at += coded.size();
-  }
+  apply_group(chain, DecodedGroup(best_engine(), group, shape), shape.type, elements);
   return elements;
 }
 
@@ -137,15 +99,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
 
   // What was taken can be coded anew and comes back.
   const std::vector<std::uint8_t> base = base_of(input.shape);
-  const std::size_t block_bytes = std::size_t{k_block_elements} * input.shape.type.width_bytes;
   for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
     CodedGroup group;
     GroupEncoder encoder(best_engine(), choice);
     encoder.begin(input.shape.type, input.shape.place, input.shape.element_count);
-    for (std::size_t begin = 0; begin < base.size(); begin += block_bytes) {
-      const std::size_t length = std::min(block_bytes, base.size() - begin);
-      encoder.add(std::span(base).subspan(begin, length), std::span(*scalar).subspan(begin, length));
-    }
+    each_block_of(base.size(), input.shape.type, [&](std::size_t, std::size_t begin, std::size_t size) {
+      encoder.add(std::span(base).subspan(begin, size), std::span(*scalar).subspan(begin, size));
+    });
     encoder.finish(group);
     if (applied(group, input.shape, base) != *scalar) std::abort();
   }
