@@ -3,6 +3,7 @@
 
 #include "base/execution.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -115,6 +116,26 @@ void parallel_for(std::size_t count, const Execution& execution, MakeWorker make
         };
       },
       [](std::size_t, Nothing) {});
+}
+
+/// The same for workers that save work where they go on with the task behind their last one: each thread takes up to
+/// eight in a row, and fewer and fewer towards the end, where others should not have to wait for it.
+template <typename MakeWorker>
+void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker) {
+  constexpr std::size_t k_longest_run = 8;
+  const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
+  std::vector<std::size_t> begins{0};
+  while (begins.back() < count)
+    begins.push_back(begins.back() +
+                     std::clamp<std::size_t>((count - begins.back()) / (8 * threads), 1, k_longest_run));
+  parallel_for(begins.size() - 1, execution, [&] {
+    return [&, worker = make_worker()](std::size_t run) mutable {
+      for (std::size_t task = begins[run]; task < begins[run + 1]; ++task) {
+        execution.check_stop();
+        worker(task);
+      }
+    };
+  });
 }
 
 }  // namespace wdelta

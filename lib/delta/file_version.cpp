@@ -157,7 +157,7 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
   if (output != nullptr) output->reserve(size);
   Blake3Tree* const tree_of_origin = origin_tree ? &*origin_tree : nullptr;
   const auto write_all = [&](const Execution& on, auto make_writer) {
-    parallel_for(result_tree.segment_count(), on, [&] {
+    parallel_in_runs(result_tree.segment_count(), on, [&] {
       return [&, writer = make_writer()](std::size_t index) mutable {
         writer(index);
         execution.progress->advance(segment_at(size, index).size_bytes);

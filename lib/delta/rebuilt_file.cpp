@@ -16,8 +16,9 @@ namespace wdelta {
 struct RebuiltFile::Worker {
   explicit Worker(const Engine& engine) : decoder(engine) {}
   ChainDecoder decoder;
-  Buffer edge;             // a block of which only a part is asked for
-  std::thread::id thread;  // that used it last
+  Buffer edge;                              // a block of which only a part was asked for, behind others of its strip
+  std::span<const std::uint8_t> last_edge;  // that block, where the decoder has made none since: the rest may be next
+  std::thread::id thread;                   // that used it last
 };
 
 class RebuiltFile::Pool {
@@ -238,12 +239,24 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
   if (steps.empty()) return;
   const std::uint64_t block = block_bytes(tensor);
   while (!bytes.empty()) {
+    const std::uint64_t touched = offset / block * block;
+    const std::uint64_t end = std::min(touched + block, tensor.size_bytes());
+    const std::uint64_t part_end = std::min(end, offset + bytes.size());
+    const auto take_part = [&] {
+      std::ranges::copy(worker.last_edge.subspan(offset - touched, part_end - offset), bytes.begin());
+      bytes = bytes.subspan(part_end - offset);
+      offset = part_end;
+    };
     std::uint64_t first = offset / block;
-    const std::uint64_t end = std::min((first + 1) * block, tensor.size_bytes());
+    if (!worker.last_edge.empty() && worker.decoder.goes_on_at(steps, first + 1)) {
+      take_part();
+      continue;
+    }
     if (!worker.decoder.goes_on_at(steps, first)) first = plans_[tensor_index].strips_around(first).first;
     const std::uint64_t begin = first * block;
     const std::uint64_t whole_end =  // of the whole blocks that are asked for from here on
         offset + bytes.size() == tensor.size_bytes() ? tensor.size_bytes() : (offset + bytes.size()) / block * block;
+    worker.last_edge = {};
     if (offset == begin && whole_end > begin) {
       worker.decoder.apply(steps, tensor, first, bytes.first(whole_end - begin));
       bytes = bytes.subspan(whole_end - begin);
@@ -252,13 +265,11 @@ void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::ui
     }
     // A block that the range only touches: its other elements are fetched too, and so is what lies before it in its
     // strip, since a coding may depend on them.
-    const std::uint64_t part_end = std::min(end, offset + bytes.size());
     const auto whole = worker.edge.of_size(end - begin);
     read_origin(tensor_index, begin, whole);
     worker.decoder.apply(steps, tensor, first, whole);
-    std::ranges::copy(whole.subspan(offset - begin, part_end - offset), bytes.begin());
-    bytes = bytes.subspan(part_end - offset);
-    offset = part_end;
+    worker.last_edge = whole.subspan(touched - begin);
+    take_part();
   }
 }
 

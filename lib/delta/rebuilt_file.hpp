@@ -53,7 +53,7 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   /// The one file that this one is made of, when every tensor lies there at the same offset as here; else null.
   const ByteReader* in_place_origin() const { return in_place_origin_.get(); }
   /// Turns bytes of in_place_origin(), already in `bytes`, into those of this file. Blocks that the range cuts cost
-  /// twice, and so does what lies before it in a strip, but where the same thread patched up to there last.
+  /// twice, and so does what lies before it in a strip, but not where the same thread patched up to there last.
   void patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   /// The last offset up to `offset` at which no block is cut in two.
   std::uint64_t block_boundary_before(std::uint64_t offset) const;

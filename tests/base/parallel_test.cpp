@@ -50,6 +50,28 @@ TEST_CASE("results arrive once each and in order, whatever the number of threads
   }
 }
 
+TEST_CASE("tasks in runs are done once each, most of them behind the one before by the same worker") {
+  for (const unsigned threads : k_thread_counts) {
+    for (const std::size_t count : k_task_counts) {
+      CAPTURE(threads);
+      CAPTURE(count);
+      const testing::SilentExecution execution(threads);
+      std::vector<std::atomic<int>> done(count);
+      std::atomic<std::size_t> jumps = 0;
+      parallel_in_runs(count, execution, [&] {
+        return [&, next = SIZE_MAX](std::size_t task) mutable {
+          linger(task);
+          ++done.at(task);
+          jumps += task != next ? 1 : 0;
+          next = task + 1;
+        };
+      });
+      for (const std::atomic<int>& times : done) REQUIRE(times == 1);
+      if (count == 300 && threads <= 2) CHECK(jumps < count / 3);
+    }
+  }
+}
+
 TEST_CASE("each thread has one worker, and there are never more threads than asked for") {
   for (const unsigned threads : k_thread_counts) {
     const testing::SilentExecution execution(threads);

@@ -45,6 +45,27 @@ struct Chain {
   }
 };
 
+/// Parts of a file: anywhere, or going on behind the one before, or beginning a little before its end.
+class Parts {
+ public:
+  explicit Parts(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
+  struct Part {
+    std::uint64_t offset;
+    std::uint64_t size_bytes;
+  };
+  Part next(std::mt19937_64& random, std::uint64_t longest) {
+    const std::uint64_t kind = random() % 3;
+    const std::uint64_t back = kind == 1 ? std::min<std::uint64_t>(random() % 70'000, end_) : 0;
+    const std::uint64_t offset = kind == 0 ? random() % size_bytes_ : end_ - back;
+    end_ = offset + std::min<std::uint64_t>(random() % longest, size_bytes_ - offset);
+    return {offset, end_ - offset};
+  }
+
+ private:
+  std::uint64_t size_bytes_;
+  std::uint64_t end_ = 0;  // of the last one
+};
+
 }  // namespace
 
 TEST_CASE("a chain of deltas applied in one pass gives what applying them in turn gives") {
@@ -86,10 +107,10 @@ TEST_CASE("a rebuilt file reads at any offset and length as the whole does") {
       check(offset, 1);
     }
     check(whole.size(), 0);
-    for (int i = 0; i < 300; ++i) {
-      const std::uint64_t offset = random() % whole.size();
-      const std::uint64_t longest = i % 3 == 0 ? 16 : i % 3 == 1 ? 5'000 : 400'000;
-      check(offset, std::min<std::uint64_t>(random() % longest, whole.size() - offset));
+    Parts parts(whole.size());
+    for (int i = 0; i < 600; ++i) {
+      const auto [offset, length] = parts.next(random, i % 3 == 0 ? 16 : i % 3 == 1 ? 5'000 : 400'000);
+      check(offset, length);
     }
   }
 }
@@ -100,9 +121,10 @@ TEST_CASE("a rebuilt file that lies in place patches any part of its origin") {
   const Chain chain(2, true, random);
   const FileVersion version = chain.version(0, 2);
   REQUIRE(version.rebuilt->in_place_origin() == version.origins.front().file.get());
-  for (int i = 0; i < 100; ++i) {
-    const std::uint64_t offset = random() % chain.files[0].bytes.size();
-    Bytes part(std::min<std::uint64_t>(random() % 300'000, chain.files[0].bytes.size() - offset));
+  Parts parts(chain.files[0].bytes.size());
+  for (int i = 0; i < 300; ++i) {
+    const auto [offset, length] = parts.next(random, 300'000);
+    Bytes part(length);
     version.rebuilt->in_place_origin()->read_at(offset, part);
     version.rebuilt->patch(offset, part);
     REQUIRE(std::equal(part.begin(), part.end(), chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(offset)));
