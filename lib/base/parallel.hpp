@@ -123,11 +123,12 @@ void parallel_for(std::size_t count, const Execution& execution, MakeWorker make
 template <typename MakeWorker>
 void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker) {
   constexpr std::size_t k_longest_run = 8;
+  constexpr std::size_t k_runs_to_come = 8;  // for each thread, about, while any is longer than one
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
   std::vector<std::size_t> begins{0};
   while (begins.back() < count)
     begins.push_back(begins.back() +
-                     std::clamp<std::size_t>((count - begins.back()) / (8 * threads), 1, k_longest_run));
+                     std::clamp<std::size_t>((count - begins.back()) / (k_runs_to_come * threads), 1, k_longest_run));
   parallel_for(begins.size() - 1, execution, [&] {
     return [&, worker = make_worker()](std::size_t run) mutable {
       for (std::size_t task = begins[run]; task < begins[run + 1]; ++task) {

@@ -123,7 +123,7 @@ class BitReader {
     if (extra + order > 30) return ~std::uint32_t{0};
     return read(order + extra) + (1U << (order + extra)) - (1U << order);
   }
-  /// Far outside of what 30 bits hold where the bits are no such code.
+  /// At least 2^30 away from `expected` where the bits are no such code.
   std::int64_t read_difference(std::uint32_t expected, std::uint32_t order) {
     return std::int64_t{expected} + unzigzag(read_exp_golomb(order));
   }

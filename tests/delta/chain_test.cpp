@@ -131,6 +131,31 @@ TEST_CASE("a rebuilt file that lies in place patches any part of its origin") {
   }
 }
 
+TEST_CASE("the rest of a block is taken from the part that was made last, and from nothing else") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const Chain chain(2, true, random);
+  const FileVersion version = chain.version(0, 2);
+  const auto check = [&](std::uint64_t begin, std::uint64_t end) {
+    Bytes part(end - begin);
+    version.rebuilt->in_place_origin()->read_at(begin, part);
+    version.rebuilt->patch(begin, part);
+    REQUIRE(std::equal(part.begin(), part.end(), chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(begin)));
+  };
+  for (const Tensor& tensor : version.rebuilt->header().tensors()) {
+    const std::uint64_t begin = tensor.begin;
+    const std::uint64_t end = tensor.end;
+    check(begin + 10, begin + 20);
+    check(begin + 20, begin + 40);
+    check(begin + 5, begin + 15);
+    // Whole blocks up to the last: the part that was made before says nothing of it.
+    check(begin, end);
+    check(end - 7, end);
+    check(end - 9, end - 5);
+    check(end - 5, end);
+  }
+}
+
 TEST_CASE("many threads may read one rebuilt file") {
   std::mt19937_64 random(seed());
   const Chain chain(2, false, random);
