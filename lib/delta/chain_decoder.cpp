@@ -16,7 +16,10 @@ namespace {
 constexpr std::uint64_t k_blocks_at_a_time = 8;
 // Of changes, so that memory stays bounded however long the chain is; more where blocks are dense, but not of more than
 // one step then.
-constexpr std::size_t k_kept_bytes = std::size_t{512} << 10;
+constexpr std::size_t k_kept_bytes = std::size_t{2} << 20;
+// How many batches a step decodes at once at least, where its group has them. Each of several steps has tables of its
+// own, which two batches bring into the cache once; more of them would themselves be out of the cache until their turn.
+constexpr std::size_t k_least_at_once = 2;
 
 [[noreturn]] void refuse(const Error& error, const TensorPlan::Step& step, std::string_view tensor,
                          std::uint64_t block) {
@@ -61,18 +64,55 @@ void ChainDecoder::apply(const Steps& steps, const Tensor& tensor, std::uint64_t
 
 // Steps from that one on, as many as are kept at once. Returns the first that is left.
 std::size_t ChainDecoder::add_steps(const Steps& steps, std::size_t first_step, const Blocks& blocks) {
-  std::size_t index = first_step;
+  std::size_t end = first_step;
   std::size_t kept_bytes = 0;
-  while (index < steps.size() && index < first_step + k_most_chained && kept_bytes < k_kept_bytes) {
-    add_step(steps, index, blocks);
-    kept_bytes += at_[index++].kept_bytes();
+  while (end < steps.size() && end < first_step + k_most_chained && kept_bytes < k_kept_bytes) {
+    want_step(steps, end, blocks);
+    kept_bytes += at_[end++].kept_bytes();
   }
-  return index;
+  want_more({first_step, end}, kept_bytes);
+  decode_wanted(steps, {first_step, end}, blocks);
+  for (std::size_t step = first_step; step < end; ++step) add_step(steps, step, blocks);
+  return end;
+}
+
+// Where steps want few batches, those that come next are decoded with them.
+void ChainDecoder::want_more(const IndexRange& steps, std::size_t kept_bytes) {
+  const std::size_t at_once =
+      std::max<std::size_t>(k_least_at_once, ClassedDecoder::k_at_once / (steps.end - steps.first));
+  for (std::size_t step = steps.first; step < steps.end; ++step) {
+    StepBlocks& at = at_[step];
+    while (at.wanted_count() > 0 && at.wanted_count() < at_once && kept_bytes < k_kept_bytes) {
+      const std::size_t before = at.kept_bytes();
+      if (!at.want_next(k_kept_bytes - kept_bytes)) break;
+      kept_bytes += at.kept_bytes() - before;
+    }
+  }
+}
+
+void ChainDecoder::want_step(const Steps& steps, std::size_t index, const Blocks& blocks) {
+  StepBlocks& at = at_[index];
+  at.begin(steps[index], *blocks.tensor, blocks.first, blocks.first + blocks.count());
+  for (std::uint64_t block = blocks.first; block < blocks.first + blocks.count(); ++block) {
+    try {
+      if (at.coding_of(block) == StepBlocks::Coding::classed) at.want(block);
+    } catch (const Error& error) {
+      refuse(error, steps[index], blocks.tensor->name, block);
+    }
+  }
+}
+
+void ChainDecoder::decode_wanted(const Steps& steps, const IndexRange& wanted, const Blocks& blocks) {
+  wanted_.clear();
+  for (std::size_t step = wanted.first; step < wanted.end; ++step) at_[step].list_wanted(step, wanted_);
+  const bool are_all_right = batches_->decode(wanted_, [&](const Error& error, const WantedBatch& batch) {
+    refuse(error, steps[batch.step], blocks.tensor->name, batch.block);
+  });
+  for (std::size_t step = wanted.first; step < wanted.end; ++step) at_[step].keep_wanted(are_all_right);
 }
 
 void ChainDecoder::add_step(const Steps& steps, std::size_t index, const Blocks& blocks) {
   StepBlocks& at = at_[index];
-  at.begin(steps[index], *blocks.tensor, blocks.first, blocks.first + blocks.count());
   for (std::size_t i = 0; i < blocks.count(); ++i) {
     const std::uint64_t block = blocks.first + i;
     try {

@@ -32,13 +32,17 @@ class ChainDecoder {
   struct Blocks;
 
   std::size_t add_steps(const Steps& steps, std::size_t first_step, const Blocks& blocks);
+  void want_step(const Steps& steps, std::size_t index, const Blocks& blocks);
+  void want_more(const IndexRange& steps, std::size_t kept_bytes);
+  void decode_wanted(const Steps& steps, const IndexRange& wanted, const Blocks& blocks);
   void add_step(const Steps& steps, std::size_t index, const Blocks& blocks);
   void apply_steps(const Steps& steps, const Blocks& blocks);
 
   BlockChain chain_;
   std::unique_ptr<BatchDecoder> batches_;  // of all steps
   std::vector<StepBlocks> at_;             // of each step
-  const Steps* made_ = nullptr;            // the last, and the block behind
+  std::vector<WantedBatch> wanted_;
+  const Steps* made_ = nullptr;  // the last, and the block behind
   std::uint64_t next_block_ = 0;
 };
 

@@ -23,6 +23,7 @@ void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::
   end_ = end;
   tensor_ = &tensor;
   is_read_ = false;
+  forget_batches([](const Batch& batch) { return batch.state != Batch::State::kept; });  // after an error
   forget_batches_before(is_another ? UINT64_MAX : first);
   if (is_another) {
     groups_.clear();
@@ -35,8 +36,13 @@ void StepBlocks::begin(const TensorPlan::Step& step, const Tensor& tensor, std::
 }
 
 void StepBlocks::forget_batches_before(std::uint64_t block) {
+  forget_batches([&](const Batch& batch) { return batch.blocks.end <= block; });
+}
+
+template <class Which>
+void StepBlocks::forget_batches(Which which) {
   for (Batch& batch : batches_) {
-    if (batch.end <= block) with_->idle.push_back(std::move(batch.decoded));
+    if (which(std::as_const(batch))) with_->idle.push_back(std::move(batch.decoded));
   }
   std::erase_if(batches_, [](const Batch& batch) { return batch.decoded == nullptr; });
 }
@@ -79,10 +85,76 @@ StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
   return group.may_be_alone() ? Coding::alone : Coding::same;
 }
 
-const StepBlocks::Batch* StepBlocks::kept_batch(std::uint64_t block) const {
-  const auto kept = std::ranges::find_if(
-      batches_, [&](const Batch& batch) { return batch.first_block <= block && block < batch.end; });
-  return kept == batches_.end() ? nullptr : &*kept;
+const StepBlocks::Batch* StepBlocks::batch_of(std::uint64_t block) const {
+  const auto batch = std::ranges::find_if(
+      batches_, [&](const Batch& of) { return of.blocks.first <= block && block < of.blocks.end; });
+  return batch == batches_.end() ? nullptr : &*batch;
+}
+
+// The one that the strip is in.
+void StepBlocks::add_batch(std::size_t group_index, const GroupTables& tables, std::uint64_t strip, Batch::State state,
+                           std::uint64_t wanted_for) {
+  const EntryGroup& group = entry_group(group_index);
+  const std::uint64_t first = strip - strip % group.strips_in_batch;
+  const IndexRange strips{first, std::min(first + group.strips_in_batch, group.strips.count())};
+  const IndexRange blocks{group.first_block + group.strips.blocks_of(first).first,
+                          group.first_block + group.strips.blocks_of(strips.end - 1).end};
+  std::size_t changes = 0;
+  for (std::uint64_t i = strips.first; i < strips.end; ++i) {
+    const ClassCounts& counts = tables.parameters().strips[i];
+    changes += std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  }
+  auto& idle = with_->idle;
+  if (idle.empty()) idle.push_back(std::make_unique<DecodedBatch>());
+  batches_.push_back({group_index, &tables, strips, blocks,
+                      DecodedBatch::size_bytes(changes, tables.shape().type.width_bytes), std::move(idle.back()), state,
+                      wanted_for});
+  idle.pop_back();
+}
+
+void StepBlocks::want(std::uint64_t block) {
+  if (batch_of(block) != nullptr) return;
+  const std::size_t group = step_.entry->group_of(block);
+  const std::uint64_t strip = entry_group(group).strips.of(block - entry_group(group).first_block);
+  add_batch(group, *tables_of(group), strip, Batch::State::wanted, block);
+}
+
+bool StepBlocks::want_next(std::size_t most_bytes) {
+  if (batches_.empty() || batches_.back().state == Batch::State::kept) return false;
+  const Batch& last = batches_.back();
+  const std::span<const ClassCounts> strips = last.tables->parameters().strips;
+  const std::uint64_t next = last.strips.end;
+  if (next >= strips.size()) return false;
+  const std::uint64_t end = std::min(next + entry_group(last.group).strips_in_batch, strips.size());
+  if (std::ranges::none_of(strips.subspan(next, end - next), is_classed)) return false;
+  add_batch(last.group, *last.tables, next, Batch::State::ahead, last.blocks.end);
+  if (batches_.back().size_bytes <= most_bytes) return true;
+  with_->idle.push_back(std::move(batches_.back().decoded));
+  batches_.pop_back();
+  return false;
+}
+
+std::size_t StepBlocks::wanted_count() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(batches_, [](const Batch& batch) { return batch.state != Batch::State::kept; }));
+}
+
+void StepBlocks::list_wanted(std::size_t step, std::vector<WantedBatch>& wanted) {
+  for (const Batch& batch : batches_) {
+    if (batch.state == Batch::State::kept) continue;
+    read();
+    const DeltaEntry::Place place = step_.entry->place_of(batch.blocks.first);
+    const auto bytes = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
+    wanted.push_back({{batch.tables, batch.strips, bytes, batch.decoded.get()},
+                      step,
+                      batch.wanted_for,
+                      batch.state == Batch::State::ahead});
+  }
+}
+
+void StepBlocks::keep_wanted(bool with_those_ahead) {
+  if (!with_those_ahead) forget_batches([](const Batch& batch) { return batch.state == Batch::State::ahead; });
+  for (Batch& batch : batches_) batch.state = Batch::State::kept;
 }
 
 // What is asked for from the first block on that no batch has, and as much behind it as is worth having: blocks come
@@ -91,9 +163,11 @@ void StepBlocks::read() {
   if (std::exchange(is_read_, true)) return;
   const DeltaEntry& entry = *step_.entry;
   std::uint64_t first = first_;
-  while (kept_batch(first) != nullptr) first = kept_batch(first)->end;
+  const auto is_kept = [&](const Batch* batch) { return batch != nullptr && batch->state == Batch::State::kept; };
+  while (is_kept(batch_of(first))) first = batch_of(first)->blocks.end;
   const std::uint64_t begin = entry.place_of(first).begin;
-  const std::uint64_t end = entry.place_of(end_ - 1).end;
+  std::uint64_t end = entry.place_of(end_ - 1).end;
+  if (!batches_.empty()) end = std::max(end, entry.place_of(batches_.back().blocks.first).end);
   if (begin >= coded_begin_ && end <= coded_begin_ + coded_.size() && !coded_.empty()) return;
   const std::uint64_t last = entry.place_of(entry.block_count() - 1).end;
   coded_ = {};
@@ -113,30 +187,21 @@ std::span<const std::uint8_t> StepBlocks::bytes_of(std::uint64_t block) {
 }
 
 StepBlocks::Classed StepBlocks::classed(std::uint64_t block) {
-  const std::size_t group_index = step_.entry->group_of(block);
-  const EntryGroup& group = entry_group(group_index);
+  if (batch_of(block) == nullptr) {
+    want(block);
+    std::vector<WantedBatch> wanted;
+    list_wanted(0, wanted);
+    keep_wanted(with_->decode(wanted, [](const Error& error, const WantedBatch&) { throw error; }));
+  }
+  const Batch& batch = *batch_of(block);
+  const EntryGroup& group = entry_group(batch.group);
   const std::uint64_t in_group = block - group.first_block;
-  const std::uint64_t strip = group.strips.of(in_group);
-  if (const Batch* const kept = kept_batch(block)) return {kept->tables, in_group, &kept->decoded->changes_of(strip)};
-  const GroupTables* const tables = tables_of(group_index);
-  const DeltaEntry::Place place = step_.entry->place_of(group_index, in_group);
-  read();
-  const auto coded = coded_.subspan(place.begin - coded_begin_, place.end - place.begin);
-  const std::uint64_t first = strip - strip % group.strips_in_batch;
-  const IndexRange strips{first, std::min(first + group.strips_in_batch, group.strips.count())};
-  auto& idle = with_->idle;
-  if (idle.empty()) idle.push_back(std::make_unique<DecodedBatch>());
-  with_->decoder.decode(*with_->engine, *tables, strips, coded, *idle.back());
-  const Batch& batch = batches_.emplace_back(Batch{tables, group.first_block + group.strips.blocks_of(first).first,
-                                                   group.first_block + group.strips.blocks_of(strips.end - 1).end,
-                                                   std::move(idle.back())});
-  idle.pop_back();
-  return {tables, in_group, &batch.decoded->changes_of(strip)};
+  return {batch.tables, in_group, &batch.decoded->changes_of(group.strips.of(in_group))};
 }
 
 std::size_t StepBlocks::kept_bytes() const {
   return std::accumulate(batches_.begin(), batches_.end(), std::size_t{0},
-                         [](std::size_t sum, const Batch& batch) { return sum + batch.decoded->size_bytes(); });
+                         [](std::size_t sum, const Batch& batch) { return sum + batch.size_bytes; });
 }
 
 }  // namespace wdelta

@@ -6,6 +6,8 @@
 #include "engine/engine.hpp"
 #include "engine/group.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,19 +28,32 @@ class DecodedBatch {
   /// Of the strip with that number in the group, which is classed and in the batch; they stay until the next is
   /// decoded. What is not about changes belongs to the group; flips and progress are null.
   const ClassedChanges& changes_of(std::uint64_t strip) const { return changes_[strip - first_strip_]; }
-  std::size_t size_bytes() const { return size_bytes_; }
+  /// What one with so many changes of elements so wide takes.
+  static std::size_t size_bytes(std::size_t changes, std::size_t width_bytes) {
+    return rank_bytes(changes) + (changes + k_slack_changes) * width_bytes;
+  }
 
  private:
   friend class ClassedDecoder;
-  /// For changes of elements so wide, and for what kernels write behind the last of them.
+  static constexpr std::size_t k_slack_changes = 64;  // kernels write behind the last
+  static std::size_t rank_bytes(std::size_t changes) {
+    return (((changes + k_slack_changes) * sizeof(std::uint32_t)) + 63) / 64 * 64;
+  }
   void begin(const IndexRange& strips, std::size_t changes, std::size_t width_bytes);
 
   std::uint64_t first_strip_ = 0;
   std::vector<ClassedChanges> changes_;  // of each strip
   Buffer memory_;
-  std::size_t size_bytes_ = 0;
   std::uint32_t* ranks_ = nullptr;
   std::uint8_t* moves_ = nullptr;
+};
+
+/// A batch to be decoded: these strips of the group.
+struct CodedBatch {
+  const GroupTables* group;
+  IndexRange strips;
+  std::span<const std::uint8_t> bytes;
+  DecodedBatch* decoded;
 };
 
 /// Memory for the flips (ClassedChanges) of blocks.
@@ -63,28 +78,38 @@ class ClassedDecoder {
  public:
   ClassedDecoder();
 
-  /// The symbols alone; they are kept until the next call. Arguments as for decode().
+  /// How many batches are decoded side by side, where there are so many: one goes on where another waits.
+  static constexpr std::size_t k_at_once = k_most_decoded_at_once;
+
+  /// The symbols alone; they are kept until the next call. Throws as decode() does.
   ClassedSymbols symbols(const Engine& engine, const GroupTables& group, const IndexRange& strips,
                          std::span<const std::uint8_t> coded);
 
-  /// Decodes a batch, which is these strips of the group. Throws Error(corrupt) with an empty object when `coded` is
-  /// none in the format; whatever the bytes, nothing is read outside them.
-  void decode(const Engine& engine, const GroupTables& group, const IndexRange& strips,
-              std::span<const std::uint8_t> coded, DecodedBatch& batch);
+  /// Decodes batches. Throws Error(corrupt) with an empty object when any of them is none in the format; whatever the
+  /// bytes, nothing is read outside them.
+  void decode(const Engine& engine, std::span<const CodedBatch> batches);
 
  private:
-  void decode_symbols(const Engine& engine, const GroupTables& group, std::uint32_t changes,
-                      std::span<const std::uint8_t> coded);
-  void require_raw_bits(std::uint64_t raw_bits, std::uint32_t changes) const;
-
   template <class T>
   static std::unique_ptr<T[]> room(std::size_t count) {
     return std::make_unique_for_overwrite<T[]>(count);
   }
-  // Of one batch; changes in their order there.
-  std::unique_ptr<std::uint8_t[]> change_classes_ = room<std::uint8_t>(k_most_batch_changes + 64);
-  std::unique_ptr<std::uint8_t[]> gap_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
-  std::unique_ptr<std::uint8_t[]> step_symbols_ = room<std::uint8_t>(k_most_batch_changes + 64);
+  /// Of one batch; changes in their order there.
+  struct Symbols {
+    std::unique_ptr<std::uint8_t[]> classes = room<std::uint8_t>(k_most_batch_changes + 64);
+    std::unique_ptr<std::uint8_t[]> gaps = room<std::uint8_t>(k_most_batch_changes + 64);
+    std::unique_ptr<std::uint8_t[]> steps = room<std::uint8_t>(k_most_batch_changes + 64);
+    std::uint32_t count = 0;
+  };
+  static void list_classes(const GroupParameters& parameters, const IndexRange& strips, Symbols& symbols);
+  static CodedPairs read_states(const GroupTables& group, std::span<const std::uint8_t> coded, const Symbols& symbols);
+  void decode_symbols(const Engine& engine, std::span<const CodedBatch> lot);
+  void take_raw_bits(const CodedPairs& decoded, std::uint32_t changes);
+  void join_raw_bits(const Engine& engine, const CodedBatch& batch, const Symbols& symbols);
+  void require_raw_bits(std::uint64_t raw_bits, std::uint32_t changes) const;
+
+  std::array<Symbols, k_at_once> symbols_;
+  std::array<CodedPairs, k_at_once> coded_;
   // All that any symbols could ask for, and what is looked at behind it; whether they may is told afterwards.
   static constexpr std::size_t k_most_raw_bytes = std::size_t{k_most_raw_bits} * k_most_batch_changes / 8 + 16;
   std::unique_ptr<std::uint8_t[]> raw_ = std::make_unique<std::uint8_t[]>(k_most_raw_bytes + 64);

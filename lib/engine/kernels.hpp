@@ -115,14 +115,10 @@ struct ClassedKernels {
   ChainKernels chain;
 };
 
-/// What a decoder looks up of one alphabet. Small: a chain of deltas has many of them in use at once.
+/// What a decoder looks up of one alphabet, by the low ten bits of a state: in bits 0-10 the frequency of the symbol,
+/// in bits 11-20 which of its slots it is, in bits 24-30 the symbol.
 struct DecodeTable {
-  struct Symbol {
-    std::uint32_t frequency;
-    std::uint32_t begin;  ///< the sum of the frequencies of those before
-  };
-  std::uint8_t symbols[1024];  ///< by the low ten bits of a state
-  Symbol of[128];              ///< by symbol
+  std::uint32_t slots[1024];
 };
 
 /// Changes as their elements come: what find_ranked_changes() says of them.
@@ -159,6 +155,29 @@ struct SymbolStream {
 };
 constexpr std::uint32_t k_most_streams = 2;
 
+/// Pairs of symbols to be decoded, and what codes them. Class k has its gaps in tables[2 * k] and its steps in
+/// tables[2 * k + 1].
+struct CodedPairs {
+  const DecodeTable* tables;
+  const std::uint8_t* classes;  ///< of each pair, in any order
+  std::uint32_t count;
+  std::uint32_t lanes;      ///< coders: a power of two, at most 8
+  std::uint32_t states[8];  ///< below 2^31; in the end what the encoder started with
+  const std::uint8_t* words;
+  const std::uint8_t* words_end;
+  std::uint8_t* gaps;
+  std::uint8_t* steps;
+
+  /// Goes on behind pairs that were decoded.
+  void advance(std::uint32_t pairs) {
+    classes += pairs;
+    count -= pairs;
+    gaps += pairs;
+    steps += pairs;
+  }
+};
+constexpr std::uint32_t k_most_decoded_at_once = 4;
+
 /// What an encoder looks up (symbol_table.hpp): of class k gaps from entries[k * k_class_entries] on, and steps from
 /// k_first_step_entry behind that.
 constexpr std::uint32_t k_class_entries = 256;
@@ -179,12 +198,9 @@ struct CodingKernels {
   /// side they wait less. Words are written in front of what is there, at most two per pair, and up to 8 more are
   /// overwritten.
   void (*encode_symbols)(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
-  /// The inverse, of changes whose classes come in any order. Class k has its gaps in tables[2 * k] and its steps in
-  /// tables[2 * k + 1]. Returns behind the last byte read, or null when there are too few. States are below 2^31.
-  const std::uint8_t* (*decode_symbols)(const DecodeTable* tables, const std::uint8_t* change_classes,
-                                        std::uint32_t changes, std::uint32_t lanes, std::uint32_t* states,
-                                        const std::uint8_t* words, const std::uint8_t* words_end, std::uint8_t* gaps,
-                                        std::uint8_t* steps);
+  /// The inverse, of at most k_most_decoded_at_once: each as if alone, but side by side they wait less. In the end
+  /// nothing is left to decode, and `words` is behind the last byte read, or null when there are too few.
+  void (*decode_symbols)(CodedPairs* streams, std::uint32_t stream_count);
   /// Takes gaps, and steps of 1, 2 or 4 bytes as find_changes() writes them, apart: writes their symbols, and their raw
   /// bits from `raw` on, at most k_most_raw_bits (bucket.hpp) a change and up to 8 bytes behind the last. Returns how
   /// many raw bits there are.

@@ -5,7 +5,7 @@
 #include "engine/class_ranks_avx512.hpp"
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
-#include "engine/decoding_avx2.hpp"
+#include "engine/decoding_avx512.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
 
@@ -355,6 +355,6 @@ const KernelTable k_kernels_avx512 = {
     },
     k_classed_avx512,
     {order_by_class_avx512, order_bytes_by_class_avx512, count_symbols_avx512, encode_symbols_avx512,
-     decode_symbols_avx2, split_raw_bits_avx512}};
+     decode_symbols_avx512, split_raw_bits_avx512}};
 
 }  // namespace wdelta

@@ -148,7 +148,7 @@ void encode(benchmark::State& state, const Engine& engine) {
   state.counters["bits_per_change"] = bits / changes;
 }
 
-/// A delta of some blocks, taken apart batch by batch as its blocks come.
+/// A delta of some blocks.
 struct Delta {
   Delta(const Engine& engine, std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
     const std::size_t count = base.size() / k_block_bytes;
@@ -163,51 +163,98 @@ struct Delta {
     tables.emplace(group.parameters, shape);
     std::size_t at = 0;
     for (const std::size_t size : group.batch_bytes) {
-      batches.push_back(std::span(group.bytes).subspan(at, size));
+      const std::uint64_t first = batches.size() * group.strips_in_batch;
+      const IndexRange of_batch{first, std::min(first + group.strips_in_batch, strips.count())};
+      batches.push_back({&*tables, of_batch, std::span(group.bytes).subspan(at, size), nullptr});
       at += size;
     }
   }
-  /// Blocks come in turns.
-  void add_to(BlockChain& chain, const BlockChain::Place& place, std::size_t block, const Engine& engine,
-              ClassedDecoder& decoder) {
-    const std::uint64_t strip = strips.of(block);
-    const std::size_t batch = strip / group.strips_in_batch;
-    if (strip % group.strips_in_batch == 0 && strips.blocks_of(strip).first == block) {
-      const std::uint64_t end = std::min<std::uint64_t>(strip + group.strips_in_batch, strips.count());
-      decoder.decode(engine, *tables, {strip, end}, batches[batch], decoded[batch % decoded.size()]);
-    }
-    chain.add(place, *tables, block, decoded[batch % decoded.size()].changes_of(strip));
+  std::size_t batch_of(std::size_t block) const { return strips.of(block) / group.strips_in_batch; }
+  void add_to(BlockChain& chain, const BlockChain::Place& place, std::size_t block, const DecodedBatch& batch) const {
+    chain.add(place, *tables, block, batch.changes_of(strips.of(block)));
   }
 
   CodedGroup group;
   Strips strips;
   std::optional<GroupTables> tables;
-  std::vector<std::span<const std::uint8_t>> batches;
-  std::array<DecodedBatch, k_most_blocks_in_strip> decoded;  // of blocks that are taken through together
+  std::vector<CodedBatch> batches;
 };
 
-// There and back again: a block can only be decoded over its base.
+/// The batches of some deltas, one delta after the other and then from the first on again, some decoded at once.
+class Batches {
+ public:
+  Batches(const Engine& engine, std::span<Delta* const> deltas) : engine_(&engine) {
+    for (Delta* const delta : deltas) {
+      for (CodedBatch& batch : delta->batches) all_.push_back(&batch);
+    }
+  }
+  /// The next, or the one after the last one.
+  const DecodedBatch& next() {
+    if (at_ == lot_.size()) decode();
+    return *lot_[at_++].decoded;
+  }
+
+ private:
+  void decode() {
+    lot_.clear();
+    at_ = 0;
+    std::swap(decoded_, before_);  // the last one may be in use still
+    while (lot_.size() < decoded_.size()) {
+      lot_.push_back(*all_[begin_]);
+      lot_.back().decoded = &decoded_[lot_.size() - 1];
+      begin_ = (begin_ + 1) % all_.size();
+    }
+    decoder_.decode(*engine_, lot_);
+  }
+
+  const Engine* engine_;
+  ClassedDecoder decoder_;
+  std::vector<CodedBatch*> all_;
+  std::size_t begin_ = 0;  // of those that are left
+  std::array<DecodedBatch, ClassedDecoder::k_at_once> decoded_;
+  std::array<DecodedBatch, ClassedDecoder::k_at_once> before_;
+  std::vector<CodedBatch> lot_;
+  std::size_t at_ = 0;
+};
+
+// There and back again: a block can only be decoded over its base. Batches are decoded some at once, as a program does
+// that has more blocks to come; few blocks go to another version and back, so that there are as many batches.
 void decode(benchmark::State& state, const Engine& engine) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
-  const auto part = [&](const Bytes& bytes) { return std::span(bytes).first(blocks * k_block_bytes); };
-  Delta there(engine, part(pair.base), part(pair.next));
-  Delta back(engine, part(pair.next), part(pair.base));
+  const auto part = [&](const Bytes& bytes, std::size_t first) {
+    return std::span(bytes).subspan(first * k_block_bytes, blocks * k_block_bytes);
+  };
+  const std::size_t other = blocks < k_blocks_in_memory ? blocks : 0;
+  Delta there(engine, part(pair.base, 0), part(pair.next, 0));
+  Delta back(engine, part(pair.next, 0), part(pair.base, 0));
+  Delta elsewhere(engine, part(pair.base, 0), part(pair.next, other));
+  Delta from_elsewhere(engine, part(pair.next, other), part(pair.base, 0));
+  Delta* const way[] = {&there, &back, &elsewhere, &from_elsewhere};
+  Batches batches(engine, way);
   Bytes elements = pair.base;
   BlockChain chain(engine);
-  ClassedDecoder decoder;
   const std::size_t at_a_time = std::min<std::size_t>(blocks, k_most_blocks_in_strip);
   std::size_t block = 0;
-  Delta* way = &there;
+  std::size_t at = 0;
+  const DecodedBatch* batch = nullptr;
+  std::size_t batch_number = 0;
   for (auto _ : state) {
     chain.begin(k_bf16);
-    for (std::size_t i = 0; i < at_a_time; ++i) way->add_to(chain, {i, 0}, block + i, engine, decoder);
+    for (std::size_t i = 0; i < at_a_time; ++i) {
+      const Delta& delta = *way[at];
+      if (block + i == 0 || delta.batch_of(block + i) != batch_number) {
+        batch_number = delta.batch_of(block + i);
+        batch = &batches.next();
+      }
+      delta.add_to(chain, {i, 0}, block + i, *batch);
+    }
     for (std::size_t i = 0; i < at_a_time; ++i)
       chain.apply(i, std::span(elements).subspan((block + i) * k_block_bytes, k_block_bytes));
     benchmark::ClobberMemory();
     if ((block += at_a_time) == blocks) {
       block = 0;
-      way = way == &there ? &back : &there;
+      at = (at + 1) % std::size(way);
     }
   }
   count_bytes(state, at_a_time);
@@ -239,13 +286,20 @@ void decode_chain(benchmark::State& state, const Engine& engine) {
   for (std::size_t i = k_deltas_there; i > 0; --i)
     deltas.push_back(std::make_unique<Delta>(engine, versions[i], versions[i - 1]));
   Bytes elements = versions.front();
+  std::vector<DecodedBatch> decoded(deltas.size());
+  std::vector<CodedBatch> batches;  // two blocks are a strip
+  for (std::size_t number = 0; number < deltas.size(); ++number) {
+    batches.push_back(deltas[number]->batches.front());
+    batches.back().decoded = &decoded[number];
+  }
   BlockChain chain(engine);
   ClassedDecoder decoder;
   for (auto _ : state) {
     chain.begin(k_bf16);
+    decoder.decode(engine, batches);
     for (std::size_t number = 0; number < deltas.size(); ++number) {
       for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
-        deltas[number]->add_to(chain, {i, number}, i, engine, decoder);
+        deltas[number]->add_to(chain, {i, number}, i, decoded[number]);
     }
     for (std::size_t i = 0; i < k_blocks_in_piece; ++i)
       chain.apply(i, std::span(elements).subspan(i * k_block_bytes, k_block_bytes));

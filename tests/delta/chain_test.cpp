@@ -156,6 +156,39 @@ TEST_CASE("the rest of a block is taken from the part that was made last, and fr
   }
 }
 
+TEST_CASE("a batch that is no coding is refused where its blocks are asked for, and by their name") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  for (const std::size_t damaged : {0, 1}) {
+    Chain chain(2, true, random);
+    const auto delta = open_delta(chain.deltas[damaged]);
+    const DeltaEntry& entry = *delta->find("t.long");
+    const DeltaEntry::Place place = entry.place_of(4);
+    REQUIRE(entry.place_of(0).end == place.begin);
+    REQUIRE(entry.place_of(8).begin == place.end);
+    std::fill(chain.deltas[damaged].begin() + static_cast<std::ptrdiff_t>(place.begin),
+              chain.deltas[damaged].begin() + static_cast<std::ptrdiff_t>(place.end), std::uint8_t{0});
+    for (const Run& run : all_runs()) {
+      const FileVersion version = chain.version(0, 2, run);
+      const std::uint64_t begin = version.rebuilt->header().find("t.long")->begin;
+      const auto read = [&](std::uint64_t first_block, std::uint64_t blocks) {
+        const std::uint64_t offset = begin + first_block * 2 * k_block_elements;
+        Bytes part(std::min<std::uint64_t>(blocks * 2 * k_block_elements, version.identity.size_bytes - offset));
+        version.bytes().read_at(offset, part);
+        const auto expected = chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(offset);
+        return std::equal(part.begin(), part.end(), expected);
+      };
+      for (int again = 0; again < 2; ++again) {
+        CHECK(read(0, 4));
+        CHECK(fault_of([&] { read(0, 6); }) == Fault::corrupt);
+        CHECK(message_of([&] { read(0, 6); }).find(": tensor \"t.long\", block 4: ") != std::string::npos);
+        CHECK(read(2, 2));
+        CHECK(read(8, 2));
+      }
+    }
+  }
+}
+
 TEST_CASE("many threads may read one rebuilt file") {
   std::mt19937_64 random(seed());
   const Chain chain(2, false, random);

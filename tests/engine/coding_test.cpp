@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <doctest/doctest.h>
 #include <string>
 
@@ -195,6 +196,18 @@ struct Symbols {
   SymbolPairs pairs(const std::uint8_t* gaps_at, const std::uint8_t* steps_at) const {
     return {gaps_at, steps_at, class_changes.front().data(), static_cast<std::uint32_t>(class_changes.size())};
   }
+  /// But for where classes are, and where gaps and steps go to.
+  CodedPairs coded(std::uint32_t lanes, const std::array<std::uint32_t, 8>& states,
+                   std::span<const std::uint8_t> words) const {
+    CodedPairs pairs{};
+    pairs.tables = tables.data();
+    pairs.count = static_cast<std::uint32_t>(change_classes.size());
+    pairs.lanes = lanes;
+    std::ranges::copy(states, pairs.states);
+    pairs.words = words.data();
+    pairs.words_end = words.data() + words.size();
+    return pairs;
+  }
 };
 
 /// Of one strip, two or several, some of them empty. `rare`: one in how many symbols is not the most likely one.
@@ -288,11 +301,13 @@ TEST_CASE("decoding symbols undoes encoding them, the same words and states from
           CAPTURE(engine.name);
           const auto decode = [&](std::span<const std::uint8_t> words, std::array<std::uint32_t, 8>& states) {
             const auto given = rooms[2].copy(words);
-            const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
-                symbols.tables.data(), rooms[5].copy(symbols.change_classes).data(), changes, lanes, states.data(),
-                given.data(), given.data() + given.size(), rooms[3].last(changes).data(),
-                rooms[4].last(changes).data());
-            return rest == nullptr ? -1 : given.data() + given.size() - rest;
+            CodedPairs pairs = symbols.coded(lanes, states, given);
+            pairs.classes = rooms[5].copy(symbols.change_classes).data();
+            pairs.gaps = rooms[3].last(changes).data();
+            pairs.steps = rooms[4].last(changes).data();
+            engine.kernels->coding.decode_symbols(&pairs, 1);
+            std::ranges::copy(pairs.states, states.begin());
+            return pairs.words == nullptr ? -1 : given.data() + given.size() - pairs.words;
           };
           std::array<std::uint32_t, 8> states = agreed_states;
           if (decode(bytes_of(agreed), states) != 0) FAIL("words are left, or are too few");
@@ -378,6 +393,61 @@ TEST_CASE("symbols side by side are coded as each alone, by every engine") {
   }
 }
 
+TEST_CASE("pairs of symbols are decoded side by side as each alone, by every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  constexpr std::uint32_t k_most = 3000;
+  std::deque<Guarded> classes;
+  std::deque<Guarded> words;
+  std::deque<Guarded> gaps;
+  std::deque<Guarded> steps;
+  for (std::size_t i = 0; i < k_most_decoded_at_once; ++i) {
+    for (std::deque<Guarded>* rooms : {&classes, &words, &gaps, &steps}) rooms->emplace_back(4 * k_most + 64);
+  }
+  for (int round = 0; round < 400; ++round) {
+    const auto count = static_cast<std::uint32_t>(1 + random() % k_most_decoded_at_once);
+    std::vector<Symbols> symbols;
+    std::vector<CodedPairs> given;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto pairs = static_cast<std::uint32_t>(1 + random() % (random() % 4 == 0 ? k_most : 200));
+      symbols.push_back(
+          random_symbols(random, pairs, static_cast<std::uint32_t>(1 + random() % k_most_classes), 1 + random() % 10));
+      std::array<std::uint32_t, 8> states{};
+      for (std::uint32_t& state : states) state = 0x8000U + static_cast<std::uint32_t>(random() % 0x7fff8000);
+      // Often fewer words than they take, and of one now and then none.
+      const std::size_t word_bytes = random() % 8 == 0 ? random() % 3 : random() % (4 * pairs);
+      given.push_back(symbols[i].coded(random() % 8 == 0 ? 1U << random() % 4 : 8, states,
+                                       words[i].copy(random_bytes(random, word_bytes))));
+      given[i].classes = classes[i].copy(symbols[i].change_classes).data();
+      given[i].gaps = gaps[i].last(pairs).data();
+      given[i].steps = steps[i].last(pairs).data();
+    }
+    const auto made_of = [&](const CodedPairs& decoded, std::uint32_t i) {
+      std::string made = "refused";
+      if (decoded.words == nullptr) return made;
+      if (decoded.count != 0) FAIL("pairs are left");
+      made.assign(given[i].gaps, given[i].gaps + given[i].count);
+      made.append(given[i].steps, given[i].steps + given[i].count);
+      made.append(reinterpret_cast<const char*>(decoded.states), 4UL * decoded.lanes);
+      return made + std::to_string(decoded.words - given[i].words);
+    };
+    std::vector<std::string> alone;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      CodedPairs one = given[i];
+      k_kernels_scalar.coding.decode_symbols(&one, 1);
+      alone.push_back(made_of(one, i));
+    }
+    each_usable_engine([&](const Engine& engine) {
+      CAPTURE(engine.name);
+      std::vector<CodedPairs> together = given;
+      engine.kernels->coding.decode_symbols(together.data(), count);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (made_of(together[i], i) != alone[i]) FAIL("decoded otherwise beside others");
+      }
+    });
+  }
+}
+
 TEST_CASE("symbols from any states and words are symbols, the same from every engine") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
@@ -397,19 +467,20 @@ TEST_CASE("symbols from any states and words are symbols, the same from every en
     CAPTURE(changes);
     CAPTURE(lanes);
     each_usable_engine([&](const Engine& engine) {
-      std::array<std::uint32_t, 8> states = begin;
       const auto given = rooms[0].copy(words);
       const auto gaps = rooms[2].last(changes);
       const auto steps = rooms[3].last(changes);
-      const std::uint8_t* const rest = engine.kernels->coding.decode_symbols(
-          symbols.tables.data(), rooms[1].copy(symbols.change_classes).data(), changes, lanes, states.data(),
-          given.data(), given.data() + given.size(), gaps.data(), steps.data());
+      CodedPairs pairs = symbols.coded(lanes, begin, given);
+      pairs.classes = rooms[1].copy(symbols.change_classes).data();
+      pairs.gaps = gaps.data();
+      pairs.steps = steps.data();
+      engine.kernels->coding.decode_symbols(&pairs, 1);
       std::string made = "refused";
-      if (rest != nullptr) {
+      if (pairs.words != nullptr) {
         made.assign(gaps.begin(), gaps.end());
         made.append(steps.begin(), steps.end());
-        made.append(reinterpret_cast<const char*>(states.data()), 4UL * lanes);
-        made.append(std::to_string(rest - given.data()));
+        made.append(reinterpret_cast<const char*>(pairs.states), 4UL * lanes);
+        made.append(std::to_string(pairs.words - given.data()));
       }
       CAPTURE(engine.name);
       if (!agreed.empty() && made != agreed) FAIL("two engines differ");

@@ -47,7 +47,8 @@ class DecodedGroup {
     for (std::size_t i = 0; i < coded_.size(); ++i) {
       const IndexRange strips{i * strips_in_batch, std::min((i + 1) * strips_in_batch, strips_.count())};
       const auto counts = std::span(tables_->parameters().strips).subspan(strips.first, strips.end - strips.first);
-      if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, *tables_, strips, coded_[i], decoded_[i]);
+      const CodedBatch batch{&*tables_, strips, coded_[i], &decoded_[i]};
+      if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, {&batch, 1});
     }
   }
   DecodedGroup(const Engine& engine, const CodedGroup& group, const GroupShape& shape)

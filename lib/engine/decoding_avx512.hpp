@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// CodingKernels that decode, with AVX-512.
+#pragma once
+
+#include "engine/kernels.hpp"
+
+namespace wdelta {
+
+void decode_symbols_avx512(CodedPairs* streams, std::uint32_t stream_count);
+
+}  // namespace wdelta
