@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels and block coder on bf16, per engine and density. "memory" walks 64 MiB on each side block by block; "cache"
-// stays with four blocks on each side, 1 MiB in all, which the second-level cache holds: that is how the program meets
-// blocks, having just read or hashed them. Bytes counted are those of `next`.
+// stays with 512 KiB, two blocks on each side or a strip of four that is patched: that is how the program meets blocks,
+// having just read or hashed them, and leaves the second-level cache room for what else a coder looks at. (Where the
+// blocks alone fill that cache, how pages happen to lie in memory is a tenth of what is measured.) Bytes counted are
+// those of `next`.
 #include "engine/block.hpp"
 #include "engine/block_chain.hpp"
 #include "engine/group.hpp"
@@ -25,6 +27,7 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr ElementType k_bf16 = {2, ElementKind::floating};
 constexpr std::size_t k_block_bytes = std::size_t{2} * k_block_elements;
 constexpr std::size_t k_blocks_in_memory = 512;
+constexpr std::size_t k_pairs_in_cache = 2;
 constexpr std::size_t k_blocks_in_cache = 4;
 
 /// An optimizer step of one size for all: what is large against a number's distance to its neighbours moves it, what
@@ -345,16 +348,16 @@ int main(int argc, char** argv) {
   for (const std::int64_t density : {10, 100, 280, 1200}) {  // in 1/10,000
     for (const Engine& engine : engines()) {
       if (!engine.usable()) continue;
-      const auto add = [&](const char* what, void (*measure)(benchmark::State&, const Engine&)) {
+      const auto add = [&](const char* what, std::int64_t in_cache, void (*measure)(benchmark::State&, const Engine&)) {
         const auto name = [&](const char* where) {
           return std::string(what) + "/" + std::string(engine.name) + "/" + where + "/changed_per_10000";
         };
-        benchmark::RegisterBenchmark(name("cache").c_str(), measure, engine)->Args({density, k_blocks_in_cache});
+        benchmark::RegisterBenchmark(name("cache").c_str(), measure, engine)->Args({density, in_cache});
         benchmark::RegisterBenchmark(name("memory").c_str(), measure, engine)->Args({density, k_blocks_in_memory});
       };
-      add("find_changes", find_changes);
-      add("encode", encode);
-      add("decode", decode);
+      add("find_changes", k_pairs_in_cache, find_changes);
+      add("encode", k_pairs_in_cache, encode);
+      add("decode", k_blocks_in_cache, decode);
       benchmark::RegisterBenchmark(("decode_chain/" + std::string(engine.name) + "/cache/changed_per_10000").c_str(),
                                    decode_chain, engine)
           ->Arg(density);
