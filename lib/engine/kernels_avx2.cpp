@@ -67,17 +67,18 @@ std::uint64_t unequal_word(const char* base, const char* next, std::uint32_t cou
   return mask;
 }
 
-/// Writes the positions of the set bits, and rubbish up to eight entries behind them: writing four at a time whether
-/// they are there or not spares a branch that nothing can foretell.
+/// Writes the positions of the set bits, and rubbish up to eight entries behind them: writing three at a time whether
+/// they are there or not spares a branch that nothing can foretell. (Of four GCC 12 makes one number first, by a chain
+/// of shifts: comparing blocks then takes twice as long.)
 std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* positions) {
   const auto bits = static_cast<std::uint32_t>(__builtin_popcountll(mask));
   std::uint32_t listed = 0;
   do {
-    for (std::uint32_t i = 0; i < 4; ++i) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
       positions[listed + i] = static_cast<std::uint16_t>(first + _tzcnt_u64(mask));
       mask = _blsr_u64(mask);
     }
-    listed += 4;
+    listed += 3;
   } while (listed < bits);
   return bits;
 }
