@@ -14,6 +14,8 @@ namespace {
 
 // So much of a delta is read at once: a call for what a few blocks have takes longer than copying that.
 constexpr std::uint64_t k_read_bytes = std::uint64_t{32} << 10;
+// What a batch that is ahead may take where nobody says.
+constexpr std::size_t k_ahead_bytes = std::size_t{512} << 10;
 
 }  // namespace
 
@@ -189,6 +191,9 @@ std::span<const std::uint8_t> StepBlocks::bytes_of(std::uint64_t block) {
 StepBlocks::Classed StepBlocks::classed(std::uint64_t block) {
   if (batch_of(block) == nullptr) {
     want(block);
+    while (wanted_count() < ClassedDecoder::k_at_once && batches_.back().blocks.end < end_ &&
+           want_next(k_ahead_bytes)) {
+    }
     std::vector<WantedBatch> wanted;
     list_wanted(0, wanted);
     keep_wanted(with_->decode(wanted, [](const Error& error, const WantedBatch&) { throw error; }));

@@ -97,7 +97,8 @@ class StepBlocks {
     std::uint64_t in_group;
     const ClassedChanges* changes;  ///< of its strip
   };
-  /// Of a block that is in a classed strip, whether it has changes or not.
+  /// Of a block that is in a classed strip, whether it has changes or not. Where nobody wanted it before, its batch is
+  /// decoded now, and with it the next of those blocks that are to be asked for.
   Classed classed(std::uint64_t block);
 
   /// What batches take that are kept or wanted.
