@@ -51,8 +51,22 @@ struct ClassCensus {
   }
 };
 
-// Each class's rank that is waited for stands in a table. A run in which none comes up is only counted, where there are
-// few; in others there is one look per element.
+constexpr std::uint32_t k_run = 64;
+
+/// Which of the classes of a run are k.
+std::uint64_t members_of(const std::uint8_t (&classes)[k_run], std::uint32_t k) {
+  constexpr std::uint64_t k_ones = 0x0101010101010101;
+  std::uint64_t members = 0;
+  for (std::uint32_t eight = 0; eight < k_run / 8; ++eight) {
+    const std::uint64_t differ = load<std::uint64_t>(classes, eight) ^ (k_ones * k);
+    const std::uint64_t same = ~((differ & 0x7f * k_ones) + 0x7f * k_ones) & ~differ & (k_ones << 7);
+    members |= ((same >> 7) * 0x0102040810204080 >> 56) << (8 * eight);
+  }
+  return members;
+}
+
+// Each class's rank that is waited for stands in a table. The members of all classes in a run are counted first; of
+// those classes alone whose rank comes up in it, it is looked for.
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
   constexpr std::uint32_t k_never = ~std::uint32_t{0};
@@ -70,49 +84,69 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
     left[k] = next[k] < end[k] ? rank_of(next[k]) - progress->members[k] : k_never;
     waiting += end[k] - next[k];
   }
-  constexpr std::uint32_t k_run = 32;
-  const bool are_few =
-      waiting / changes->blocks_left <= count / 128;  // else most runs have one, and are looked at twice
-  const ClassCensus census(class_of);
-  const auto passes = [&](std::uint32_t first) {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-    for (std::uint32_t i = first; i < first + k_run; ++i) {
-      const std::uint64_t* const one = census.of_context[context_of<T, order>(load<T>(elements, i))];
-      low += one[0];
-      high += one[1];
-    }
-    const auto members = [&](std::uint32_t k) {
-      return static_cast<std::uint8_t>((k < 8 ? low : high) >> (k % 8 * 8));
-    };
-    std::uint32_t found = 0;
-    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) found |= left[k] < members(k) ? 1U : 0U;
-    if (found != 0) return false;
-    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) left[k] -= members(k);
-    return true;
-  };
-  for (std::uint32_t i = 0; i < count && waiting > 0; ++i) {
-    if (are_few && i % k_run == 0) {
-      while (i + k_run <= count && passes(i)) i += k_run;
-      if (i == count) break;
-    }
-    const T element = load<T>(elements, i);
-    const std::uint8_t k = class_of[context_of<T, order>(element)];
-    if (left[k]-- != 0) continue;
+  const auto move_next = [&](std::uint32_t k, std::uint32_t i) {
     T move = load<T>(changes->moves, next[k]);
     if (changes->flips != nullptr && (changes->flips[i / 64] >> (i % 64) & 1) != 0) move = static_cast<T>(0 - move);
+    const T element = load<T>(elements, i);
     store<T>(elements, i, ordered<T, order>(static_cast<T>(ordered<T, order>(element) + move)));
     --waiting;
     ++next[k];
     left[k] = next[k] < end[k] ? rank_of(next[k]) - rank_of(next[k] - 1) - 1U : k_never;
+  };
+  const auto finish = [&] {
+    if (changes->blocks_left == 1) return waiting == 0;
+    for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
+      progress->changes[k] = next[k] - begin;
+      begin = end[k];
+      if (next[k] < end[k]) progress->members[k] = rank_of(next[k]) - left[k];
+    }
+    return true;
+  };
+  if (waiting / changes->blocks_left > count / k_run) {
+    // Most runs would have one: one look per element takes less.
+    for (std::uint32_t i = 0; i < count && waiting > 0; ++i) {
+      const std::uint8_t k = class_of[context_of<T, order>(load<T>(elements, i))];
+      if (left[k]-- == 0) move_next(k, i);
+    }
+    return finish();
   }
-  if (changes->blocks_left == 1) return waiting == 0;
-  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    progress->changes[k] = next[k] - begin;
-    begin = end[k];
-    if (next[k] < end[k]) progress->members[k] = rank_of(next[k]) - left[k];
+  const ClassCensus census(class_of);
+  for (std::uint32_t first = 0; first < count && waiting > 0; first += k_run) {
+    const std::uint32_t length = count - first < k_run ? count - first : k_run;
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+    for (std::uint32_t i = 0; i < length; ++i) {
+      const std::uint64_t* const one = census.of_context[context_of<T, order>(load<T>(elements, first + i))];
+      low += one[0];
+      high += one[1];
+    }
+    std::uint32_t members[16];
+    std::uint32_t found = 0;
+    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+      members[k] = static_cast<std::uint8_t>((k < 8 ? low : high) >> (k % 8 * 8));
+      found |= left[k] < members[k] ? 1U : 0U;
+    }
+    std::uint8_t classes[k_run];
+    if (found != 0) {
+      // No class has the number of what is not there.
+      for (std::uint32_t i = 0; i < k_run; ++i) {
+        classes[i] = i < length ? class_of[context_of<T, order>(load<T>(elements, first + i))] : 0xff;
+      }
+    }
+    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
+      if (left[k] < members[k]) {
+        std::uint64_t behind = members_of(classes, k);  // the change that was made last
+        do {
+          members[k] -= left[k] + 1;
+          for (; left[k] > 0; --left[k]) behind &= behind - 1;
+          move_next(k, first + static_cast<std::uint32_t>(__builtin_ctzll(behind)));
+          behind &= behind - 1;
+        } while (left[k] < members[k]);
+      }
+      left[k] -= members[k];
+    }
   }
-  return true;
+  return finish();
 }
 
 template <class T, Order order>
