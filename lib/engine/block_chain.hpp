@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few blocks on their way through a chain of deltas: what deltas say is decoded delta by delta, as far as that needs
-// no elements (classed_decoder.hpp), while the tables of one are in cache; then each block goes through all of them.
+// A few blocks on their way through a chain of deltas: what deltas say is decoded before, as far as that needs no
+// elements (classed_decoder.hpp); then each block goes through all of them.
 #pragma once
 
 #include "engine/block.hpp"

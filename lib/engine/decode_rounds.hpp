@@ -11,7 +11,7 @@
 namespace wdelta {
 namespace {
 
-/// The slots of eight states, loaded one by one: an instruction that gathers them takes longer.
+/// The slots of eight states, loaded one by one: with streams in turns, an instruction that gathers them takes longer.
 __m256i slots_of(const std::uint32_t* slots, __m256i indices) {
   alignas(32) std::uint32_t at[8];
   _mm256_store_si256(reinterpret_cast<__m256i*>(at), indices);

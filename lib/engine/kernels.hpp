@@ -198,8 +198,9 @@ struct CodingKernels {
   /// side they wait less. Words are written in front of what is there, at most two per pair, and up to 8 more are
   /// overwritten.
   void (*encode_symbols)(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count);
-  /// The inverse, of at most k_most_decoded_at_once: each as if alone, but side by side they wait less. In the end
-  /// nothing is left to decode, and `words` is behind the last byte read, or null when there are too few.
+  /// The inverse, of at most k_most_decoded_at_once: each as if alone, but side by side they wait less. In the end all
+  /// pairs of a stream were advanced over and `words` is behind the last byte read; or `words` is null, where there are
+  /// too few.
   void (*decode_symbols)(CodedPairs* streams, std::uint32_t stream_count);
   /// Takes gaps, and steps of 1, 2 or 4 bytes as find_changes() writes them, apart: writes their symbols, and their raw
   /// bits from `raw` on, at most k_most_raw_bits (bucket.hpp) a change and up to 8 bytes behind the last. Returns how
