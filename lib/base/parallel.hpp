@@ -15,20 +15,36 @@
 
 namespace wdelta {
 
-/// Does tasks 0 … count-1 on the execution's threads and hands their results over in order.
+/// Tasks 0 … count-1 in runs, which one thread does from the first task to the last.
+struct TaskRuns {
+  std::size_t count;
+  std::size_t longest = 1;
+  /// No run but of a single task is a larger part than one in so many of the tasks from its first on: towards the end
+  /// they are shorter and shorter, so that no thread is waited for long.
+  std::size_t least_parts = 1;
+
+  /// Behind the last task of the run that begins with `begin`.
+  std::size_t end_of_run(std::size_t begin) const {
+    return begin + std::clamp<std::size_t>((count - begin) / least_parts, 1, longest);
+  }
+};
+
+/// Does tasks in runs on the execution's threads and hands their results over in order.
 ///
-/// Each thread calls `make_worker()` once and then the worker with task numbers, so a worker may own buffers. Results
-/// go to `consume(task, result)`, in the order of the tasks, one at a time, on whichever thread has the next one. At
-/// most 4 results a thread are held back, which bounds memory. The first exception, by task, ends all and is rethrown.
+/// Each thread calls `make_worker()` once, and then the worker with a task's number and where its run ends, so a worker
+/// may own buffers, and go on where it was. Results go to `consume(task, result)`, in the order of the tasks, one at a
+/// time, on whichever thread has the next one. No run is begun more than three results and the longest run a thread
+/// ahead of the first that is not consumed, which bounds memory. The first exception, by task, ends all and is
+/// rethrown.
 template <typename MakeWorker, typename Consume>
-void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker make_worker, Consume consume) {
+void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorker make_worker, Consume consume) {
   using Worker = decltype(make_worker());
-  using Result = decltype(std::declval<Worker&>()(std::size_t{0}));
+  using Result = decltype(std::declval<Worker&>()(std::size_t{0}, std::size_t{1}));
 
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::size_t next_task = 0;
+    std::size_t next_task = 0;  // with which the next run begins
     std::size_t next_result = 0;
     bool consuming = false;
     std::map<std::size_t, Result> results;
@@ -36,7 +52,7 @@ void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker 
     std::exception_ptr failure;
   } shared;
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
-  const std::size_t window = 4 * threads;
+  const std::size_t window = (3 + runs.longest) * threads;
 
   const auto fail = [&](std::size_t task) {
     const std::lock_guard lock(shared.mutex);
@@ -69,23 +85,28 @@ void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker 
     try {
       Worker worker = make_worker();
       for (;;) {
+        std::size_t end = 0;
         {
           laps.restart();
           std::unique_lock lock(shared.mutex);
           shared.changed.wait(lock, [&] {
-            return shared.failure || shared.next_task == count || shared.next_task < shared.next_result + window;
+            return shared.failure || shared.next_task == runs.count || shared.next_task < shared.next_result + window;
           });
-          if (shared.failure || shared.next_task == count) return;
-          task = shared.next_task++;
+          if (shared.failure || shared.next_task == runs.count) return;
+          task = shared.next_task;
+          end = shared.next_task = runs.end_of_run(task);
           laps.lap(Stage::wait);
         }
-        execution.check_stop();
-        Result result = worker(task);
-        laps.restart();
-        std::unique_lock lock(shared.mutex);
-        laps.lap(Stage::wait);
-        shared.results.emplace(task, std::move(result));
-        hand_over(lock);
+        for (; task < end; ++task) {
+          execution.check_stop();
+          Result result = worker(task, end);
+          laps.restart();
+          std::unique_lock lock(shared.mutex);
+          laps.lap(Stage::wait);
+          shared.results.emplace(task, std::move(result));
+          hand_over(lock);
+          if (task >= shared.failed_task) return;
+        }
       }
     } catch (...) {
       fail(task);
@@ -94,13 +115,22 @@ void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker 
 
   {
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads && i < count; ++i) others.emplace_back(work);
+    for (std::size_t i = 1; i < threads && i < runs.count; ++i) others.emplace_back(work);
     work();
     StageLaps laps(execution.stages);
     others.clear();
     laps.lap(Stage::wait);
   }
   if (shared.failure) std::rethrow_exception(shared.failure);
+}
+
+/// The same, each task on its own: at most 4 results a thread are held back.
+template <typename MakeWorker, typename Consume>
+void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker make_worker, Consume consume) {
+  const auto make = [&] {
+    return [worker = make_worker()](std::size_t task, std::size_t) mutable { return worker(task); };
+  };
+  ordered_in_runs(TaskRuns{count}, execution, make, consume);
 }
 
 /// The same without results: tasks in any order.
@@ -119,24 +149,22 @@ void parallel_for(std::size_t count, const Execution& execution, MakeWorker make
 }
 
 /// The same for workers that save work where they go on with the task behind their last one: each thread takes up to
-/// eight in a row, and fewer and fewer towards the end, where others should not have to wait for it.
+/// eight in a row.
 template <typename MakeWorker>
 void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker) {
   constexpr std::size_t k_longest_run = 8;
   constexpr std::size_t k_runs_to_come = 8;  // for each thread, about, while any is longer than one
+  struct Nothing {};
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
-  std::vector<std::size_t> begins{0};
-  while (begins.back() < count)
-    begins.push_back(begins.back() +
-                     std::clamp<std::size_t>((count - begins.back()) / (k_runs_to_come * threads), 1, k_longest_run));
-  parallel_for(begins.size() - 1, execution, [&] {
-    return [&, worker = make_worker()](std::size_t run) mutable {
-      for (std::size_t task = begins[run]; task < begins[run + 1]; ++task) {
-        execution.check_stop();
-        worker(task);
-      }
-    };
-  });
+  ordered_in_runs(
+      TaskRuns{count, k_longest_run, k_runs_to_come * threads}, execution,
+      [&] {
+        return [worker = make_worker()](std::size_t task, std::size_t) mutable {
+          worker(task);
+          return Nothing{};
+        };
+      },
+      [](std::size_t, Nothing) {});
 }
 
 }  // namespace wdelta

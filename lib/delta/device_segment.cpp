@@ -7,7 +7,7 @@
 namespace wdelta {
 namespace {
 
-// Groups with fewer elements are compared by the host: each costs the device some launches and a wait.
+// Parts of tensors with fewer elements are compared by the host: each costs the device some launches and a wait.
 constexpr std::uint64_t k_least_elements = 32'768;
 
 Segment segment_in(const ByteReader& file, const Blake3Tree& tree, std::size_t index) {
@@ -17,18 +17,22 @@ Segment segment_in(const ByteReader& file, const Blake3Tree& tree, std::size_t i
 
 }  // namespace
 
-/// The bytes of one block of a group, for the encoder to look at.
+/// The bytes of one block of a part, for the encoder to look at.
 class DeviceSegment::Bytes final : public BlockBytes {
  public:
-  Bytes(DeviceSegment& segment, const Group& group, const Block& block)
-      : segment_(&segment), group_(&group), block_(&block) {}
-  std::span<const std::uint8_t> base() override { return segment_->base_of(*group_, *block_); }
+  Bytes(DeviceSegment& segment, const Part& part, const Block& block)
+      : segment_(&segment), part_(&part), block_(&block) {}
+  std::span<const std::uint8_t> base() override {
+    if (base_.empty()) base_ = segment_->base_of(*part_, *block_);
+    return base_;
+  }
   std::span<const std::uint8_t> next() override { return segment_->next_of(*block_); }
 
  private:
   DeviceSegment* segment_;
-  const Group* group_;
+  const Part* part_;
   const Block* block_;
+  std::span<const std::uint8_t> base_;  // once it was asked for: it may have to come from the device
 };
 
 DeviceSegment::DeviceSegment(const SegmentCoder::Files& files, Device& device)
@@ -55,20 +59,20 @@ void DeviceSegment::start(std::size_t index, StageLaps& laps) {
   laps.lap(Stage::code);
 }
 
-// The blocks that begin in the segment, those of one tensor a group.
+// The blocks that begin in the segment, those of one tensor a part.
 void DeviceSegment::list_blocks() {
   blocks_.clear();
-  groups_.clear();
+  parts_.clear();
   const auto tensors = files_.header->tensors();
   const Segment& segment = hashed_next_.segment;
   for (BlockWalk block(*files_.header, segment.begin, segment.end()); !block.done(); block.advance()) {
-    if (groups_.empty() || groups_.back().tensor != block.tensor()) {
+    if (parts_.empty() || parts_.back().tensor != block.tensor()) {
       const bool has_source = files_.sources->places[block.tensor()].file != nullptr;
-      groups_.push_back({block.tensor(), has_source ? Beside::base : Beside::zeros,
-                         element_type(tensors[block.tensor()]), blocks_.size(), 0, std::nullopt});
+      parts_.push_back({block.tensor(), has_source ? Beside::base : Beside::zeros,
+                        element_type(tensors[block.tensor()]), blocks_.size(), 0, std::nullopt});
     }
     blocks_.push_back({block.begin(), static_cast<std::size_t>(block.end() - block.begin()), 0});
-    ++groups_.back().block_count;
+    ++parts_.back().block_count;
   }
 }
 
@@ -103,16 +107,16 @@ void DeviceSegment::read_base() {
     begin = segment.begin;
     end = segment.end();
   }
-  for (const Group& group : groups_) {
-    if (group.beside == Beside::zeros) continue;
-    const Block& first = blocks_of(group).front();
-    const Block& last = blocks_of(group).back();
-    const std::uint64_t group_end = last.begin + last.size_bytes;
-    if (passes_by(group.tensor)) {
+  for (const Part& part : parts_) {
+    if (part.beside == Beside::zeros) continue;
+    const Block& first = blocks_of(part).front();
+    const Block& last = blocks_of(part).back();
+    const std::uint64_t part_end = last.begin + last.size_bytes;
+    if (passes_by(part.tensor)) {
       begin = std::min(begin, place_in_base(first.begin));
-      end = std::max(end, place_in_base(group_end));
+      end = std::max(end, place_in_base(part_end));
     } else {
-      elsewhere_bytes += group_end - first.begin;
+      elsewhere_bytes += part_end - first.begin;
     }
   }
   const auto stream_bytes = begin < end ? static_cast<std::size_t>(end - begin) : 0;
@@ -121,19 +125,19 @@ void DeviceSegment::read_base() {
   if (hashed_base_.segment.size_bytes != 0) {
     hashed_base_.place = static_cast<std::size_t>(hashed_base_.segment.begin - begin);
   }
-  for (const Group& group : groups_) {
-    if (group.beside == Beside::zeros) continue;
-    const std::span<Block> blocks = std::span(blocks_).subspan(group.first_block, group.block_count);
-    const std::uint64_t group_begin = blocks.front().begin;
+  for (const Part& part : parts_) {
+    if (part.beside == Beside::zeros) continue;
+    const std::span<Block> blocks = std::span(blocks_).subspan(part.first_block, part.block_count);
+    const std::uint64_t part_begin = blocks.front().begin;
     std::size_t place = 0;
-    if (passes_by(group.tensor)) {
-      place = static_cast<std::size_t>(place_in_base(group_begin) - begin);
+    if (passes_by(part.tensor)) {
+      place = static_cast<std::size_t>(place_in_base(part_begin) - begin);
     } else {
-      const TensorSources::Place& source = files_.sources->places[group.tensor];
-      place = base_.append(*source.file, source.begin + group_begin - files_.header->tensors()[group.tensor].begin,
-                           blocks.back().begin + blocks.back().size_bytes - group_begin);
+      const TensorSources::Place& source = files_.sources->places[part.tensor];
+      place = base_.append(*source.file, source.begin + part_begin - files_.header->tensors()[part.tensor].begin,
+                           blocks.back().begin + blocks.back().size_bytes - part_begin);
     }
-    for (Block& block : blocks) block.base_place = place + static_cast<std::size_t>(block.begin - group_begin);
+    for (Block& block : blocks) block.base_place = place + static_cast<std::size_t>(block.begin - part_begin);
   }
 }
 
@@ -152,26 +156,26 @@ void DeviceSegment::take_digest(DeviceDigests::End end, DeviceStretch& stretch, 
 void DeviceSegment::ask_changes() {
   comparison_.clear();
   std::size_t blocks_left = DeviceComparison::k_most_blocks;
-  for (Group& group : groups_) {
-    const auto blocks = blocks_of(group);
+  for (Part& part : parts_) {
+    const auto blocks = blocks_of(part);
     const std::uint64_t elements =
-        (blocks.back().begin + blocks.back().size_bytes - blocks.front().begin) / group.type.width_bytes;
-    if (group.beside == Beside::zeros || group.type.width_bytes > 4 || elements < k_least_elements ||
+        (blocks.back().begin + blocks.back().size_bytes - blocks.front().begin) / part.type.width_bytes;
+    if (part.beside == Beside::zeros || part.type.width_bytes > 4 || elements < k_least_elements ||
         blocks.size() > blocks_left) {
       continue;
     }
     blocks_left -= blocks.size();
-    group.compared = comparison_.begin_group(group.type);
+    part.compared = comparison_.begin_group(part.type);
     for (const Block& block : blocks) {
       comparison_.add({base_.on_device(block.base_place),
                        next_.on_device(static_cast<std::size_t>(block.begin - next_begin_)),
-                       static_cast<std::uint32_t>(block.size_bytes / group.type.width_bytes)});
+                       static_cast<std::uint32_t>(block.size_bytes / part.type.width_bytes)});
     }
   }
   if (comparison_.has_blocks()) comparison_.find();
 }
 
-CodedSegment DeviceSegment::code(GroupEncoder& encoder, StageLaps& laps) {
+CodedSegment DeviceSegment::code(RunGroups& groups, std::size_t run_end, StageLaps& laps) {
   laps.restart();
   stream_->wait();
   laps.lap(Stage::wait);
@@ -181,49 +185,52 @@ CodedSegment DeviceSegment::code(GroupEncoder& encoder, StageLaps& laps) {
   laps.lap(Stage::hash, hashed_next_.segment.size_bytes + hashed_base_.segment.size_bytes);
   stream_->wait();
   laps.lap(Stage::wait);
+  const RunGroups::Ends ends = files_.ends(index_, run_end);
   CodedSegment coded;
-  for (const Group& group : groups_) {
-    const Block& first = blocks_of(group).front();
-    const Block& last = blocks_of(group).back();
-    const std::uint64_t size_bytes = last.begin + last.size_bytes - first.begin;
-    const Tensor& tensor = files_.header->tensors()[group.tensor];
-    const std::uint8_t width = group.type.width_bytes;
-    encoder.begin(group.type, matrix_place(tensor, (first.begin - tensor.begin) / width), size_bytes / width);
-    if (group.compared && comparison_.is_fetched(*group.compared)) {
-      code_compared(group, encoder);
+  for (const Part& part : parts_) {
+    const Block& first = blocks_of(part).front();
+    const Block& last = blocks_of(part).back();
+    const Tensor& tensor = files_.header->tensors()[part.tensor];
+    GroupEncoder& encoder = groups.encoder_for(part.tensor, tensor, first.begin, ends, coded);
+    if (part.compared && comparison_.is_fetched(*part.compared)) {
+      code_compared(part, encoder);
     } else {
-      code_group(group, encoder);
+      code_part(part, encoder);
     }
-    coded.push_back({group.tensor, {}});
-    encoder.finish(coded.back().coded);
-    laps.lap(Stage::code, size_bytes);
+    laps.lap(Stage::code, last.begin + last.size_bytes - first.begin);
   }
+  groups.end_segment(index_ + 1 == run_end, coded);
+  laps.lap(Stage::code, 0);
   return coded;
 }
 
-void DeviceSegment::code_group(const Group& group, GroupEncoder& encoder) {
-  for (const Block& block : blocks_of(group)) encoder.add(base_of(group, block), next_of(block));
+void DeviceSegment::code_part(const Part& part, GroupEncoder& encoder) {
+  for (const Block& block : blocks_of(part)) encoder.add(base_of(part, block), next_of(block));
 }
 
-void DeviceSegment::code_compared(const Group& group, GroupEncoder& encoder) {
-  const auto blocks = blocks_of(group);
+void DeviceSegment::code_compared(const Part& part, GroupEncoder& encoder) {
+  const auto blocks = blocks_of(part);
+  const std::size_t before = encoder.block_count();
+  bool any_wants_ranks = false;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    Bytes bytes(*this, group, blocks[i]);
-    encoder.add(comparison_.compared(*group.compared, i), bytes);
+    Bytes bytes(*this, part, blocks[i]);
+    encoder.add(comparison_.compared(*part.compared, i), bytes);
+    any_wants_ranks |= encoder.wants_ranks(before + i);
   }
-  const ClassBounds* const bounds = encoder.bounds();
-  if (bounds == nullptr) return;
-  comparison_.rank(*group.compared, *bounds);
+  if (!any_wants_ranks) return;
+  comparison_.rank(*part.compared, encoder.bounds());
   stream_->wait();
-  for (std::size_t i = 0; i < blocks.size(); ++i) encoder.add_ranks(i, comparison_.ranked(*group.compared, i));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (encoder.wants_ranks(before + i)) encoder.add_ranks(before + i, comparison_.ranked(*part.compared, i));
+  }
 }
 
 std::span<const std::uint8_t> DeviceSegment::next_of(const Block& block) {
   return next_.on_host(static_cast<std::size_t>(block.begin - next_begin_), block.size_bytes);
 }
 
-std::span<const std::uint8_t> DeviceSegment::base_of(const Group& group, const Block& block) {
-  if (group.beside == Beside::base) return base_.on_host(block.base_place, block.size_bytes);
+std::span<const std::uint8_t> DeviceSegment::base_of(const Part& part, const Block& block) {
+  if (part.beside == Beside::base) return base_.on_host(block.base_place, block.size_bytes);
   const auto zeros = zeros_.of_size(block.size_bytes);
   std::ranges::fill(zeros, std::uint8_t{0});
   return zeros;

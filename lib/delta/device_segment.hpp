@@ -26,7 +26,8 @@ class DeviceSegment {
 
   /// Reads segment `index` and leaves the device to work on it.
   void start(std::size_t index, StageLaps& laps);
-  CodedSegment code(GroupEncoder& encoder, StageLaps& laps);
+  /// Its run ends before segment `run_end`. `groups` has those of the segments before it in this run.
+  CodedSegment code(RunGroups& groups, std::size_t run_end, StageLaps& laps);
 
  private:
   /// Where the bytes lie that a block is compared with.
@@ -36,7 +37,8 @@ class DeviceSegment {
     std::size_t size_bytes;
     std::size_t base_place;  ///< in base_
   };
-  struct Group {
+  /// Blocks of one tensor.
+  struct Part {
     std::size_t tensor;
     Beside beside;
     ElementType type;
@@ -52,8 +54,8 @@ class DeviceSegment {
   };
   class Bytes;
 
-  std::span<const Block> blocks_of(const Group& group) const {
-    return std::span(blocks_).subspan(group.first_block, group.block_count);
+  std::span<const Block> blocks_of(const Part& part) const {
+    return std::span(blocks_).subspan(part.first_block, part.block_count);
   }
   void list_blocks();
   void read_next();
@@ -63,10 +65,10 @@ class DeviceSegment {
   void ask_digest(DeviceDigests::End end, const DeviceStretch& stretch, const Hashed& hashed);
   void take_digest(DeviceDigests::End end, DeviceStretch& stretch, const Hashed& hashed);
   void ask_changes();
-  void code_group(const Group& group, GroupEncoder& encoder);
-  void code_compared(const Group& group, GroupEncoder& encoder);
+  void code_part(const Part& part, GroupEncoder& encoder);
+  void code_compared(const Part& part, GroupEncoder& encoder);
   std::span<const std::uint8_t> next_of(const Block& block);
-  std::span<const std::uint8_t> base_of(const Group& group, const Block& block);
+  std::span<const std::uint8_t> base_of(const Part& part, const Block& block);
 
   SegmentCoder::Files files_;
   std::unique_ptr<DeviceStream> stream_;
@@ -81,7 +83,7 @@ class DeviceSegment {
   Hashed hashed_next_{};
   Hashed hashed_base_{};
   std::vector<Block> blocks_;
-  std::vector<Group> groups_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace wdelta

@@ -54,11 +54,11 @@ std::unique_ptr<DeviceSegment> DeviceSegments::take(std::size_t index, StageLaps
   return std::move(slot.segment);
 }
 
-void DeviceSegments::start_ahead(StageLaps& laps) {
+void DeviceSegments::start_ahead(std::size_t behind, StageLaps& laps) {
   std::unique_lock lock(mutex_);
-  while (first_untouched_ < slots_.size() && slots_[first_untouched_].state != State::none) ++first_untouched_;
-  if (first_untouched_ == slots_.size() || ahead_ >= most_ahead_) return;
-  const std::size_t index = first_untouched_;
+  std::size_t index = behind + 1;
+  while (index < slots_.size() && slots_[index].state != State::none) ++index;
+  if (index >= slots_.size() || ahead_ >= most_ahead_) return;
   Slot& slot = slots_[index];
   slot.state = State::starting;
   ++ahead_;
@@ -82,10 +82,10 @@ void DeviceSegments::give_back(std::unique_ptr<DeviceSegment> segment) {
   idle_.push_back(std::move(segment));
 }
 
-CodedSegment DeviceSegmentCoder::operator()(std::size_t index) {
+CodedSegment DeviceSegmentCoder::operator()(std::size_t index, std::size_t run_end) {
   auto segment = segments_->take(index, laps_);
-  segments_->start_ahead(laps_);
-  CodedSegment coded = segment->code(encoder_, laps_);
+  segments_->start_ahead(index, laps_);
+  CodedSegment coded = segment->code(groups_, run_end, laps_);
   segments_->give_back(std::move(segment));
   return coded;
 }

@@ -22,8 +22,8 @@ class DeviceSegments {
 
   /// Segment `index`, started. Each is taken once.
   std::unique_ptr<DeviceSegment> take(std::size_t index, StageLaps& laps);
-  /// Starts the first that nobody has begun, unless enough are ahead.
-  void start_ahead(StageLaps& laps);
+  /// Starts the first behind segment `behind` that nobody has begun, unless enough are ahead.
+  void start_ahead(std::size_t behind, StageLaps& laps);
   void give_back(std::unique_ptr<DeviceSegment> segment);
 
   /// How many threads there is memory for on the device.
@@ -45,7 +45,6 @@ class DeviceSegments {
   std::condition_variable changed_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<DeviceSegment>> idle_;
-  std::size_t first_untouched_ = 0;  // all before have been begun
   std::size_t ahead_ = 0;
 };
 
@@ -53,13 +52,13 @@ class DeviceSegments {
 class DeviceSegmentCoder {
  public:
   DeviceSegmentCoder(DeviceSegments& segments, BlockChoice choice, const Engine& engine, StageClock* stages)
-      : segments_(&segments), encoder_(engine, choice), laps_(stages) {}
+      : segments_(&segments), groups_(engine, choice), laps_(stages) {}
 
-  CodedSegment operator()(std::size_t index);
+  CodedSegment operator()(std::size_t index, std::size_t run_end);
 
  private:
   DeviceSegments* segments_;
-  GroupEncoder encoder_;
+  RunGroups groups_;
   StageLaps laps_;
 };
 

@@ -50,7 +50,7 @@ class EntryWriter {
  public:
   EntryWriter(DeltaWriter* writer, const std::vector<TensorChange>& tensors) : writer_(writer), tensors_(&tensors) {}
 
-  void append(const SegmentGroup& group) {
+  void append(const TensorGroup& group) {
     if (writer_ == nullptr) return;
     if (group.tensor != tensor_) {
       tensor_ = group.tensor;
@@ -97,23 +97,25 @@ TensorSources needed_sources(const std::vector<BaseFile>& base, const Safetensor
 
 // On the engine's device, where it has one and a device is of use: other codings look at all bytes anyway.
 template <typename Consume>
-void code_segments(const SegmentCoder::Files& files, BlockChoice choice, const Engine& engine,
+void code_segments(const SegmentCoder::Files& files, const DeltaCoding& coding, const Engine& engine,
                    const Execution& execution, Consume consume) {
+  const TaskRuns runs = coding.runs.of(files.segment_count());
+  const BlockChoice choice = coding.blocks;
   Device* const device = engine.device();
   if (device == nullptr || (choice != BlockChoice::automatic && choice != BlockChoice::classed)) {
     const auto make_coder = [&] { return SegmentCoder(files, choice, engine, execution.stages); };
-    return ordered_parallel(files.segment_count(), execution, make_coder, consume);
+    return ordered_in_runs(runs, execution, make_coder, consume);
   }
   Execution limited = execution;
   limited.threads = std::min(execution.threads, DeviceSegments::most_threads(*device));
   DeviceSegments segments(files, *device, limited.threads);
   const auto make_coder = [&] { return DeviceSegmentCoder(segments, choice, engine, execution.stages); };
-  ordered_parallel(files.segment_count(), limited, make_coder, consume);
+  ordered_in_runs(runs, limited, make_coder, consume);
 }
 
 FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& path, const ByteReader* next,
                          const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
-                         BlockChoice choice, const Engine& engine, const Execution& execution,
+                         const DeltaCoding& coding, const Engine& engine, const Execution& execution,
                          const Dtype* opaque = nullptr) {
   const TensorSources sources = needed_sources(base, header, *next);
   const std::optional<BaseStream> base_stream = BaseStream::of(sources, header);
@@ -126,10 +128,10 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
   FileChange change;
   change.tensors = unchanged(header, sources);
   EntryWriter entries(writer ? &*writer : nullptr, change.tensors);
-  code_segments(files, choice, engine, execution, [&](std::size_t index, const CodedSegment& coded) {
+  code_segments(files, coding, engine, execution, [&](std::size_t index, const CodedSegment& coded) {
     StageLaps laps(execution.stages);
     std::uint64_t coded_bytes = 0;
-    for (const SegmentGroup& group : coded) {
+    for (const TensorGroup& group : coded) {
       count_group(change.tensors[group.tensor], group.coded);
       coded_bytes += group.coded.parameters.size() + group.coded.bytes.size();
       entries.append(group);
@@ -169,17 +171,17 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
 
 FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
                      const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
-                     BlockChoice choice, const Engine& engine, const Execution& execution) {
-  return diff_laid_out(base, path, next.get(), SafetensorsHeader::read(*next), output, choice, engine, execution);
+                     const DeltaCoding& coding, const Engine& engine, const Execution& execution) {
+  return diff_laid_out(base, path, next.get(), SafetensorsHeader::read(*next), output, coding, engine, execution);
 }
 
 FileChange diff_opaque_file(const std::optional<OpaqueBase>& base, const std::string& path,
                             const std::shared_ptr<const ByteReader>& next, const Dtype& dtype,
-                            const std::optional<std::filesystem::path>& output, BlockChoice choice,
+                            const std::optional<std::filesystem::path>& output, const DeltaCoding& coding,
                             const Engine& engine, const Execution& execution) {
   std::vector<BaseFile> files;
   if (base) files.push_back({base->path, RebuiltFile::from_bytes(base->file, next->size_bytes(), dtype), base->file});
-  return diff_laid_out(files, path, next.get(), SafetensorsHeader::of_bytes(next->size_bytes(), dtype), output, choice,
+  return diff_laid_out(files, path, next.get(), SafetensorsHeader::of_bytes(next->size_bytes(), dtype), output, coding,
                        engine, execution, &dtype);
 }
 

@@ -4,6 +4,7 @@
 #include "base/execution.hpp"
 #include "delta/base_files.hpp"
 #include "delta/delta_writer.hpp"
+#include "delta/run_groups.hpp"
 #include "engine/block.hpp"
 
 #include <array>
@@ -48,6 +49,12 @@ struct FileChange {
   std::optional<DeltaWriter::Finished> delta;
 };
 
+/// How a delta is coded: what it says of the result is the same.
+struct DeltaCoding {
+  BlockChoice blocks = BlockChoice::automatic;
+  SegmentRuns runs{};
+};
+
 /// Compares the safetensors file `next` (its place: `path`) with a base and, where `output` is given, writes the delta.
 ///
 /// `base.front()` is the file that has next's place, unless `base` is empty; tensors are looked for as find_sources()
@@ -56,13 +63,13 @@ struct FileChange {
 /// corrupt when next is no safetensors file; the caller sees to files that change while they are read.
 FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
                      const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
-                     BlockChoice choice, const Engine& engine, const Execution& execution);
+                     const DeltaCoding& coding, const Engine& engine, const Execution& execution);
 
 /// The same for a file that is no safetensors file: it and the base are taken for elements of `dtype`, compared at the
 /// same offsets. Without a base the delta is the file compressed.
 FileChange diff_opaque_file(const std::optional<OpaqueBase>& base, const std::string& path,
                             const std::shared_ptr<const ByteReader>& next, const Dtype& dtype,
-                            const std::optional<std::filesystem::path>& output, BlockChoice choice,
+                            const std::optional<std::filesystem::path>& output, const DeltaCoding& coding,
                             const Engine& engine, const Execution& execution);
 
 }  // namespace wdelta

@@ -50,7 +50,7 @@ PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_fi
   const auto file = next.open();
   const auto candidates = base.for_place(next.path, SafetensorsHeader::read(*file));
   PlaceChange place{next.path, Kind::added, next.size_bytes, next.executable, {}, std::nullopt};
-  place.tensors = diff_file(candidates, next.path, file, output, choice, engine, execution);
+  place.tensors = diff_file(candidates, next.path, file, output, {choice}, engine, execution);
   file->check_unchanged();
   const DeltaDescription& description = place.tensors->description;
   place.digest = description.result.digest;

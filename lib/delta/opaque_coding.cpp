@@ -48,7 +48,7 @@ std::optional<OpaqueCoding> choose_opaque_coding(const std::shared_ptr<const Byt
       const Dtype* dtype = dtype_named(name);
       const ElementType type = {dtype->width_bytes, dtype->floating ? ElementKind::floating : ElementKind::integer};
       const std::size_t block = std::size_t{k_block_elements} * dtype->width_bytes;
-      encoder.begin(type, {}, next_sample.size() / dtype->width_bytes);
+      encoder.begin(type, {}, ExpectedElements::exactly(next_sample.size() / dtype->width_bytes));
       for (std::size_t at = 0; at < next_sample.size(); at += block) {
         const std::size_t size = std::min(block, next_sample.size() - at);
         encoder.add(std::span(base_sample).subspan(at, size), std::span(next_sample).subspan(at, size));

@@ -24,24 +24,32 @@ std::size_t SegmentCoder::Files::segment_count() const {
   return std::max(next_tree->segment_count(), base ? base_tree->segment_count() : 0);
 }
 
+RunGroups::Ends SegmentCoder::Files::ends(std::size_t index, std::size_t run_end) const {
+  const auto end_of = [&](std::size_t segment) {
+    return std::min((segment + 1) * std::uint64_t{Blake3Tree::k_segment_bytes}, next->size_bytes());
+  };
+  return {end_of(index), end_of(run_end - 1)};
+}
+
 SegmentCoder::SegmentCoder(const Files& files, BlockChoice choice, const Engine& engine, StageClock* stages)
-    : files_(files), next_(*files.next, *files.next_tree), encoder_(engine, choice), laps_(stages) {
+    : files_(files), next_(*files.next, *files.next_tree), groups_(engine, choice), laps_(stages) {
   if (files.base) base_.emplace(*files.base->file, *files.base_tree);
 }
 
-CodedSegment SegmentCoder::operator()(std::size_t index) {
+CodedSegment SegmentCoder::operator()(std::size_t index, std::size_t run_end) {
   laps_.restart();
   const std::uint64_t begin = index * std::uint64_t{Blake3Tree::k_segment_bytes};
   next_.start(index, std::min(begin, files_.next->size_bytes()), laps_);
   if (base_) base_->start(index, std::min({begin, place_in_base(begin), files_.base->file->size_bytes()}), laps_);
   BlockWalk block(*files_.header, next_.segment().begin, next_.segment().end());
+  const RunGroups::Ends ends = files_.ends(index, run_end);
   CodedSegment coded;
   while (!next_.all_read()) {
     next_.read_to(end_of_piece(), laps_);
     while (base_ && !base_->all_read() && base_->end() < place_in_base(next_.end())) {
       base_->read_to(std::min(place_in_base(next_.end()), base_->end() + files_.base->file->piece_bytes()), laps_);
     }
-    for (; !block.done() && is_held(block); block.advance()) code(block, coded);
+    for (; !block.done() && is_held(block); block.advance()) code(block, ends, coded);
     drop_before(block.done() ? next_.end() : block.begin());
   }
   while (base_ && !base_->all_read()) {
@@ -52,9 +60,10 @@ CodedSegment SegmentCoder::operator()(std::size_t index) {
   for (; !block.done(); block.advance()) {
     next_.read_behind(block.end(), laps_);
     if (passes_by(block)) base_->read_behind(place_in_base(block.end()), laps_);
-    code(block, coded);
+    code(block, ends, coded);
   }
-  finish_group(coded);
+  groups_.end_segment(index + 1 == run_end, coded);
+  laps_.lap(Stage::code, 0);
   return coded;
 }
 
@@ -88,29 +97,11 @@ void SegmentCoder::drop_before(std::uint64_t offset) {
   if (base_) base_->drop_before(place_in_base(offset));
 }
 
-// Blocks of one tensor that begin in the segment make a group.
-void SegmentCoder::code(const BlockWalk& block, CodedSegment& coded) {
-  if (coded.empty() || coded.back().tensor != block.tensor()) {
-    finish_group(coded);
-    begin_group(block);
-    coded.push_back({block.tensor(), {}});
-  }
-  encoder_.add(base_of(block), next_.bytes(block.begin(), block.end()));
-  laps_.lap(Stage::code, block.end() - block.begin());
-}
-
-void SegmentCoder::begin_group(const BlockWalk& block) {
+void SegmentCoder::code(const BlockWalk& block, const RunGroups::Ends& ends, CodedSegment& coded) {
   const Tensor& tensor = files_.header->tensors()[block.tensor()];
-  const ElementType type = element_type(tensor);
-  const std::uint64_t end = std::min(end_of_blocks_before(tensor, next_.segment().end()), tensor.end);
-  encoder_.begin(type, matrix_place(tensor, (block.begin() - tensor.begin) / type.width_bytes),
-                 (end - block.begin()) / type.width_bytes);
-}
-
-void SegmentCoder::finish_group(CodedSegment& coded) {
-  if (coded.empty()) return;
-  encoder_.finish(coded.back().coded);
-  laps_.lap(Stage::code, 0);
+  GroupEncoder& encoder = groups_.encoder_for(block.tensor(), tensor, block.begin(), ends, coded);
+  encoder.add(base_of(block), next_.bytes(block.begin(), block.end()));
+  laps_.lap(Stage::code, block.end() - block.begin());
 }
 
 std::span<const std::uint8_t> SegmentCoder::base_of(const BlockWalk& block) {

@@ -4,9 +4,9 @@
 #include "base/buffer.hpp"
 #include "base/stage_clock.hpp"
 #include "delta/hashed_stream.hpp"
+#include "delta/run_groups.hpp"
 #include "delta/tensor_blocks.hpp"
 #include "delta/tensor_sources.hpp"
-#include "engine/group.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,6 @@
 #include <vector>
 
 namespace wdelta {
-
-/// The blocks of one tensor that begin in one segment, coded, on their way from the thread that made them to the
-/// writer.
-struct SegmentGroup {
-  std::size_t tensor;
-  CodedGroup coded;
-};
-using CodedSegment = std::vector<SegmentGroup>;
 
 /// The first file of a base, where it can be read from front to end beside next and hashed on the way. Tensors that lie
 /// further on or back by `shift` bytes, as all do when a header grew or shrank a little, are compared as they pass;
@@ -38,7 +30,7 @@ struct BaseStream {
   static std::optional<BaseStream> of(const TensorSources& sources, const SafetensorsHeader& next);
 };
 
-/// Codes the blocks that begin in one segment of next, and hashes that segment of both files. One per thread.
+/// Codes the blocks of segments of next, run by run, and hashes these segments of both files. One per thread.
 class SegmentCoder {
  public:
   struct Files {
@@ -51,12 +43,15 @@ class SegmentCoder {
 
     /// Of the file that has more of them.
     std::size_t segment_count() const;
+    /// Where the blocks of segment `index`, and of a run that ends before segment `run_end`, have begun.
+    RunGroups::Ends ends(std::size_t index, std::size_t run_end) const;
   };
 
   /// What `files` points to must outlive it.
   SegmentCoder(const Files& files, BlockChoice choice, const Engine& engine, StageClock* stages);
 
-  CodedSegment operator()(std::size_t index);
+  /// Segments of a run, up to `run_end`, are taken one after the other.
+  CodedSegment operator()(std::size_t index, std::size_t run_end);
 
  private:
   std::uint64_t end_of_piece() const;
@@ -64,15 +59,13 @@ class SegmentCoder {
   bool passes_by(const BlockWalk& block) const;
   bool is_held(const BlockWalk& block) const;
   void drop_before(std::uint64_t offset);
-  void code(const BlockWalk& block, CodedSegment& coded);
-  void begin_group(const BlockWalk& block);
-  void finish_group(CodedSegment& coded);
+  void code(const BlockWalk& block, const RunGroups::Ends& ends, CodedSegment& coded);
   std::span<const std::uint8_t> base_of(const BlockWalk& block);
 
   Files files_;
   HashedStream next_;
   std::optional<HashedStream> base_;
-  GroupEncoder encoder_;
+  RunGroups groups_;
   Buffer base_block_;  // of a tensor that does not pass by
   StageLaps laps_;
 };

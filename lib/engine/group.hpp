@@ -45,6 +45,15 @@ class BlockBytes {
 
 struct RankedChanges;  // change_symbols.hpp
 
+/// How many elements a group is going to have: it ends when it has enough changes (GroupEncoder::has_enough()), but not
+/// before so many.
+struct ExpectedElements {
+  std::uint64_t least;
+  std::uint64_t most;
+
+  static ExpectedElements exactly(std::uint64_t count) { return {count, count}; }
+};
+
 /// Codes groups one after the other, each block as it comes; owns scratch memory, so one per thread. The bytes depend
 /// on the input and the choice alone, not on the engine.
 class GroupEncoder {
@@ -53,18 +62,25 @@ class GroupEncoder {
   ~GroupEncoder();
   GroupEncoder(GroupEncoder&&) noexcept;
 
-  /// Begins a group of blocks with so many elements together, the first of which lies at `place`.
-  void begin(ElementType type, const MatrixPlace& place, std::uint64_t element_count);
+  /// Begins a group of blocks, the first element of which lies at `place`. What is expected matters for size alone.
+  void begin(ElementType type, const MatrixPlace& place, ExpectedElements expected);
   /// The next block: see BlockEncoder::encode(). All but the last are whole. Nothing is kept of the spans.
   void add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next);
+  /// So many were added.
+  std::size_t block_count() const;
+  /// Whether it has changes enough to be worth its parameters, or a block that may be smaller without these.
+  bool has_enough() const;
 
   /// Whether blocks of such elements can be added as ComparedBlock.
   bool takes_compared(ElementType type) const;
-  /// The next block of a group all of which is added so; nothing is kept of it. Once there are all, bounds() says the
-  /// classes, and add_ranks(), for each block in turn, where its changes lie in these.
+  /// The next block; nothing is kept of it.
   void add(const ComparedBlock& compared, BlockBytes& bytes);
-  /// Null where nobody asks for ranks.
-  const ClassBounds* bounds();
+  /// Whether the group has to be told where the changes of this block lie in its classes: of those that were added as
+  /// ComparedBlock when these had been chosen.
+  bool wants_ranks(std::size_t block) const;
+  /// The classes, once some block wants ranks.
+  const ClassBounds& bounds() const;
+  /// For each block that wants them, in turn, and before any other is added.
   void add_ranks(std::size_t block, const RankedChanges& ranked);
 
   /// Ends the group and replaces `group`.
@@ -76,8 +92,8 @@ class GroupEncoder {
   BlockSummary code_alone(Bytes& bytes);
   template <class Bytes>
   bool is_told_from_zeros(std::uint32_t element_count, Bytes& bytes);
-  template <class Bytes, class Keep>
-  void weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep);
+  template <class Bytes>
+  void weigh(const ComparedBlock& compared, Bytes& bytes);
 
   BlockEncoder blocks_;
   const Engine* engine_;

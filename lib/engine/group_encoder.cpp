@@ -17,12 +17,17 @@ constexpr std::uint32_t k_classes_by_default = 12;
 constexpr std::size_t k_few_changes = 512;
 // About so many changes make a batch: what it takes beside them is next to nothing then, and they stay in cache.
 constexpr std::size_t k_batch_changes = 4096;
-// Classes are chosen once this many changes have been seen. Blocks before are held back.
+// Classes are chosen once this many changes have been seen, or where they are few so many blocks with changes. These
+// are held back.
 constexpr std::uint64_t k_telling_changes = 768;
+constexpr std::size_t k_most_held_blocks = 32;
+// What a group's parameters take is little then, and further on in a tensor they may fit less.
+constexpr std::size_t k_enough_changes = 65536;
 
 /// One block between the pass that finds its changes and the one that codes them.
 struct GatheredBlock {
   BlockSummary summary;
+  bool wants_ranks = false;
   // The block as it is coded alone, where that may be smaller.
   bool is_only_alone = false;
   BlockMode alone_mode = BlockMode::same;
@@ -78,10 +83,11 @@ struct GroupEncoder::Scratch {
   // Of the group.
   ElementType type;
   MatrixPlace place;
-  std::uint64_t element_count = 0;
-  bool is_classed = false;     // else its blocks are only coded alone
-  bool has_far_steps = false;  // of one byte: all that there are have a code in a sparse block
-  bool may_be_alone = false;   // some block of many changes may be smaller alone
+  ExpectedElements expected{};
+  std::uint64_t element_count = 0;  // of the blocks so far
+  bool is_classed = false;          // else its blocks are only coded alone
+  bool has_far_steps = false;       // of one byte: all that there are have a code in a sparse block
+  bool may_be_alone = false;        // some block of many changes may be smaller alone
   ClassChooser chooser;
   SignMaskChooser sign_mask_chooser;
   std::optional<ClassBounds> bounds;
@@ -94,9 +100,11 @@ struct GroupEncoder::Scratch {
   ClassedEncoder classed;
 
   void clear();
-  GatheredBlock& begin_block();
+  GatheredBlock& begin_block(std::uint32_t block_elements);
+  std::uint64_t expected_elements() const;
   void choose_classes(const Engine& engine);
-  void gather(const Engine& engine, std::size_t index, const FoundChanges& changes);
+  void keep(const Engine& engine, std::size_t block, const FoundChanges& changes);
+  void add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked);
   void hold(std::size_t index, const FoundChanges& changes);
   Strips choose_strips() const;
   GroupParameters fit_parameters(const CodingKernels& coding);
@@ -108,6 +116,7 @@ struct GroupEncoder::Scratch {
 };
 
 void GroupEncoder::Scratch::clear() {
+  element_count = 0;
   chooser.clear();
   bounds.reset();
   has_far_steps = false;
@@ -118,23 +127,40 @@ void GroupEncoder::Scratch::clear() {
   change_count = 0;
 }
 
+// Of the whole group, if the rest of it changes as much.
+std::uint64_t GroupEncoder::Scratch::expected_elements() const {
+  const std::uint64_t wanted = k_enough_changes * element_count / change_count;
+  return std::max(element_count, std::clamp(wanted, expected.least, expected.most));
+}
+
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
-  bounds = chooser.choose(k_classes_by_default, element_count);
+  bounds = chooser.choose(k_classes_by_default, expected_elements());
   has_far_steps = type.width_bytes == 1 && chooser.has_far_steps();
   std::size_t base_at = 0;
   std::size_t change_at = 0;
   for (const HeldBlocks::Block& block : held.blocks) {
-    gather(engine, block.index,
-           {held.base.span().subspan(base_at, block.base_bytes),
-            held.positions.span().subspan(change_at, block.changes), held.steps.data() + change_at * type.width_bytes});
+    const FoundChanges changes = {held.base.span().subspan(base_at, block.base_bytes),
+                                  held.positions.span().subspan(change_at, block.changes),
+                                  held.steps.data() + change_at * type.width_bytes};
+    symbols.add(engine, type, *bounds, block.index, changes);
     base_at += block.base_bytes;
     change_at += block.changes;
   }
   held.clear();
 }
 
-void GroupEncoder::Scratch::gather(const Engine& engine, std::size_t index, const FoundChanges& changes) {
-  symbols.add(engine, type, *bounds, index, changes);
+// Of a block that was found before there were classes.
+void GroupEncoder::Scratch::keep(const Engine& engine, std::size_t block, const FoundChanges& changes) {
+  if (bounds) {
+    symbols.add(engine, type, *bounds, block, changes);
+  } else {
+    hold(block, changes);
+  }
+}
+
+void GroupEncoder::Scratch::add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked) {
+  const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
+  symbols.add(engine.kernels->coding, type, class_count, block, ranked);
 }
 
 void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
@@ -203,19 +229,26 @@ GroupEncoder::GroupEncoder(const Engine& engine, BlockChoice choice)
 GroupEncoder::~GroupEncoder() = default;
 GroupEncoder::GroupEncoder(GroupEncoder&&) noexcept = default;
 
-void GroupEncoder::begin(ElementType type, const MatrixPlace& place, std::uint64_t element_count) {
+void GroupEncoder::begin(ElementType type, const MatrixPlace& place, ExpectedElements expected) {
   Scratch& scratch = *scratch_;
   scratch.clear();
   scratch.type = type;
   scratch.place = place;
-  scratch.element_count = element_count;
+  scratch.expected = expected;
   const bool may_be_classed =
       choice_ == BlockChoice::automatic || choice_ == BlockChoice::unknown_bytes || choice_ == BlockChoice::classed;
   scratch.is_classed = may_be_classed && type.width_bytes <= 4;
   scratch.symbols.begin(type.kind == ElementKind::floating ? place : MatrixPlace());
 }
 
-GatheredBlock& GroupEncoder::Scratch::begin_block() {
+std::size_t GroupEncoder::block_count() const { return scratch_->blocks.size(); }
+
+bool GroupEncoder::has_enough() const {
+  return !scratch_->is_classed || scratch_->may_be_alone || scratch_->change_count >= k_enough_changes;
+}
+
+GatheredBlock& GroupEncoder::Scratch::begin_block(std::uint32_t block_elements) {
+  element_count += block_elements;
   GatheredBlock& block = blocks.emplace_back();
   block.alone_begin = block.alone_end = alone.size();
   return block;
@@ -241,10 +274,9 @@ bool GroupEncoder::is_told_from_zeros(std::uint32_t element_count, Bytes& bytes)
   return block.is_only_alone || block.summary.changes == 0;
 }
 
-// What its changes make of the newest block, all but their symbols: these are keep()'s, which is called last, when the
-// block may have been the one with which classes were chosen.
-template <class Bytes, class Keep>
-void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep) {
+// What its changes make of the newest block, all but their symbols. It may be the one with which classes are chosen.
+template <class Bytes>
+void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes) {
   Scratch& scratch = *scratch_;
   GatheredBlock& block = scratch.blocks.back();
   const auto changes = static_cast<std::uint32_t>(compared.positions.size());
@@ -267,7 +299,7 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep)
 
   if (!scratch.bounds) {
     scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
-    if (scratch.chooser.change_count() >= k_telling_changes) {
+    if (scratch.chooser.change_count() >= k_telling_changes || scratch.held.blocks.size() + 1 >= k_most_held_blocks) {
       scratch.choose_classes(*engine_);
       if (choice_ != BlockChoice::classed && scratch.has_far_steps) {
         scratch.may_be_alone = true;
@@ -275,7 +307,6 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes, Keep keep)
       }
     }
   }
-  keep();
 }
 
 void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
@@ -285,12 +316,12 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
     std::span<const std::uint8_t> next() const { return to; }
   } const bytes{base, next};
   Scratch& scratch = *scratch_;
-  GatheredBlock& block = scratch.begin_block();
+  const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
+  GatheredBlock& block = scratch.begin_block(count);
   if (!scratch.is_classed) {
     block.summary = code_alone(bytes);
     return;
   }
-  const auto count = static_cast<std::uint32_t>(next.size() / scratch.type.width_bytes);
   if (choice_ != BlockChoice::classed && is_all_zeros(base) && is_told_from_zeros(count, bytes)) return;
   const BlockKernels& kernels = engine_->block(scratch.type);
   const bool is_ranked = scratch.bounds.has_value();
@@ -302,18 +333,15 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
                 : kernels.find_changes(base.data(), next.data(), count, scratch.positions.get(), scratch.steps.get());
   if (changes == 0) return;
   const std::span<const std::uint16_t> positions(scratch.positions.get(), changes);
-  weigh({count, positions, scratch.steps.get(), nullptr}, bytes, [&] {
-    const std::size_t index = scratch.blocks.size() - 1;
-    const FoundChanges found = {base, positions, scratch.steps.get()};
-    if (is_ranked) {
-      add_ranks(index,
-                {positions, found.steps, scratch.ranks.get(), scratch.change_classes.get(), scratch.members.data()});
-    } else if (scratch.bounds) {
-      scratch.gather(*engine_, index, found);
-    } else {
-      scratch.hold(index, found);
-    }
-  });
+  const void* const steps = scratch.steps.get();
+  weigh({count, positions, steps, nullptr}, bytes);
+  const std::size_t index = scratch.blocks.size() - 1;
+  if (is_ranked) {
+    scratch.add_ranks(*engine_, index,
+                      {positions, steps, scratch.ranks.get(), scratch.change_classes.get(), scratch.members.data()});
+  } else {
+    scratch.keep(*engine_, index, {base, positions, steps});
+  }
 }
 
 bool GroupEncoder::takes_compared(ElementType type) const {
@@ -321,7 +349,8 @@ bool GroupEncoder::takes_compared(ElementType type) const {
 }
 
 void GroupEncoder::add(const ComparedBlock& compared, BlockBytes& bytes) {
-  scratch_->begin_block();
+  Scratch& scratch = *scratch_;
+  scratch.begin_block(compared.element_count);
   const std::size_t changes = compared.positions.size();
   if (changes == 0) return;
   const auto may_be_from_zeros = [&] {
@@ -331,21 +360,21 @@ void GroupEncoder::add(const ComparedBlock& compared, BlockBytes& bytes) {
       is_told_from_zeros(compared.element_count, bytes)) {
     return;
   }
-  weigh(compared, bytes, [] {});
+  const bool is_ranked = scratch.bounds.has_value();
+  weigh(compared, bytes);
+  if (is_ranked) {
+    scratch.blocks.back().wants_ranks = true;
+  } else {
+    scratch.keep(*engine_, scratch.blocks.size() - 1, {bytes.base(), compared.positions, compared.steps});
+  }
 }
 
-const ClassBounds* GroupEncoder::bounds() {
-  Scratch& scratch = *scratch_;
-  if (!scratch.is_classed || scratch.change_count == 0) return nullptr;
-  if (!scratch.bounds) scratch.choose_classes(*engine_);
-  return &*scratch.bounds;
-}
+bool GroupEncoder::wants_ranks(std::size_t block) const { return scratch_->blocks[block].wants_ranks; }
+
+const ClassBounds& GroupEncoder::bounds() const { return *scratch_->bounds; }
 
 void GroupEncoder::add_ranks(std::size_t block, const RankedChanges& ranked) {
-  Scratch& scratch = *scratch_;
-  if (ranked.positions.empty() || scratch.blocks[block].is_only_alone) return;
-  const auto class_count = static_cast<std::uint32_t>(scratch.bounds->size()) + 1;
-  scratch.symbols.add(engine_->kernels->coding, scratch.type, class_count, block, ranked);
+  scratch_->add_ranks(*engine_, block, ranked);
 }
 
 void GroupEncoder::finish(CodedGroup& group) {
@@ -362,7 +391,8 @@ void GroupEncoder::finish(CodedGroup& group) {
     group.clear();
     for (const GatheredBlock& block : scratch.blocks) append_alone(block);
   };
-  if (bounds() == nullptr) return append_all_alone();
+  if (!scratch.is_classed || scratch.change_count == 0) return append_all_alone();
+  if (!scratch.bounds) scratch.choose_classes(*engine_);
 
   const CodingKernels& coding = engine_->kernels->coding;
   const Strips strips = scratch.choose_strips();

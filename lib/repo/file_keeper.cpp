@@ -46,7 +46,7 @@ Digest FileKeeper::keep_weights(const CheckpointFile& file, const std::shared_pt
   const bool has_base = !base().empty();
   if (!has_base && whole_ == WholeWeights::plain) return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
-    return diff_file(base(), file.path, reader, store_->staging_path(), BlockChoice::automatic, *engine_, *execution_);
+    return diff_file(base(), file.path, reader, store_->staging_path(), {}, *engine_, *execution_);
   });
   const std::uint64_t delta_bytes = keep_change(change, file, reader);
   if (has_base) {
@@ -65,7 +65,7 @@ Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr
   if (!coding) return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
     return diff_opaque_file(coding->with_base ? base_of() : std::nullopt, file.path, reader, *coding->dtype,
-                            store_->staging_path(), BlockChoice::unknown_bytes, *engine_, *execution_);
+                            store_->staging_path(), {BlockChoice::unknown_bytes}, *engine_, *execution_);
   });
   keep_change(change, file, reader);
   return change.description.result.digest;

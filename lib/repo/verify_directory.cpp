@@ -17,8 +17,7 @@ std::vector<std::string> differing_tensors(VersionFinder& finder, const FileIden
                                            const CheckpointFile& file, const Engine& engine,
                                            const Execution& execution) try {
   const std::vector<BaseFile> base = {{wanted.path, RebuiltFile::from_file(finder.find(wanted).reader())}};
-  const FileChange change =
-      diff_file(base, wanted.path, file.open(), std::nullopt, BlockChoice::automatic, engine, execution);
+  const FileChange change = diff_file(base, wanted.path, file.open(), std::nullopt, {}, engine, execution);
   std::vector<std::string> names = change.removed_tensors;
   for (const TensorChange& tensor : change.tensors) {
     if (tensor.change_count > 0 || tensor.afresh) names.push_back(tensor.name);

@@ -72,6 +72,38 @@ TEST_CASE("tasks in runs are done once each, most of them behind the one before 
   }
 }
 
+TEST_CASE("a run is done by one worker from its first task to its last, and results arrive in order") {
+  for (const unsigned threads : k_thread_counts) {
+    for (const std::size_t count : k_task_counts) {
+      CAPTURE(threads);
+      CAPTURE(count);
+      const testing::SilentExecution execution(threads);
+      const TaskRuns runs{count, 8, 4};
+      std::vector<std::size_t> run_ends;
+      for (std::size_t begin = 0; begin < count; begin = runs.end_of_run(begin))
+        run_ends.resize(runs.end_of_run(begin), runs.end_of_run(begin));
+      std::vector<std::size_t> results;
+      ordered_in_runs(
+          runs, execution,
+          [&] {
+            return [&, next = std::size_t{0}](std::size_t task, std::size_t run_end) mutable {
+              linger(task);
+              const bool begins_run = task == 0 || run_ends.at(task - 1) == task;
+              if (run_end != run_ends.at(task) || (!begins_run && task != next)) throw std::logic_error("wrong run");
+              next = task + 1;
+              return task * task;
+            };
+          },
+          [&](std::size_t task, std::size_t result) {
+            if (task != results.size()) throw std::logic_error("out of order");
+            results.push_back(result);
+          });
+      REQUIRE(results.size() == count);
+      for (std::size_t task = 0; task < count; ++task) REQUIRE(results[task] == task * task);
+    }
+  }
+}
+
 TEST_CASE("each thread has one worker, and there are never more threads than asked for") {
   for (const unsigned threads : k_thread_counts) {
     const testing::SilentExecution execution(threads);
@@ -85,15 +117,17 @@ TEST_CASE("each thread has one worker, and there are never more threads than ask
   }
 }
 
-TEST_CASE("no task runs more than four results a thread ahead of the first that is not consumed") {
-  for (const unsigned threads : k_thread_counts) {
+TEST_CASE("no task runs more than three results and two runs a thread ahead of the first that is not consumed") {
+  for (const auto& [threads, longest] : {std::pair{0U, 1U}, {1U, 1U}, {2U, 1U}, {5U, 1U}, {1U, 8U}, {5U, 8U}}) {
+    CAPTURE(threads);
+    CAPTURE(longest);
     const testing::SilentExecution execution(threads);
     std::atomic<std::size_t> consumed = 0;
     std::atomic<std::size_t> farthest = 0;
-    ordered_parallel(
-        200, execution,
+    ordered_in_runs(
+        TaskRuns{200, longest}, execution,
         [&] {
-          return [&](std::size_t task) {
+          return [&](std::size_t task, std::size_t) {
             std::size_t ahead = task - consumed.load();
             for (std::size_t seen = farthest; ahead > seen && !farthest.compare_exchange_weak(seen, ahead);) {
             }
@@ -104,21 +138,21 @@ TEST_CASE("no task runs more than four results a thread ahead of the first that 
           if (task % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           consumed = task + 1;
         });
-    CHECK(farthest <= 4 * std::max(1u, threads));
+    CHECK(farthest <= (3 + longest) * std::max(1u, threads) + longest - 1);
   }
 }
 
 TEST_CASE("of several failing tasks the first one's exception is thrown, and nothing behind it is consumed") {
   for (const unsigned threads : k_thread_counts) {
-    for (int round = 0; round < 20; ++round) {
+    for (unsigned round = 0; round < 20; ++round) {
       const testing::SilentExecution execution(threads);
       std::size_t consumed = 0;
       std::size_t failed = SIZE_MAX;
       try {
-        ordered_parallel(
-            100, execution,
+        ordered_in_runs(
+            TaskRuns{100, 1 + round % 8}, execution,
             [] {
-              return [](std::size_t task) {
+              return [](std::size_t task, std::size_t) {
                 linger(task);
                 if (task >= 30 && task % 3 == 0) throw TaskFailure(task);
                 return task;
@@ -132,6 +166,34 @@ TEST_CASE("of several failing tasks the first one's exception is thrown, and not
       REQUIRE(consumed <= 30);
     }
   }
+}
+
+TEST_CASE("a thread in the middle of a run does no task behind one that failed") {
+  const testing::SilentExecution execution(2);
+  constexpr std::size_t k_longest = 1000;
+  std::atomic<bool> has_failed = false;
+  std::atomic<std::size_t> done_since = 0;
+  try {
+    ordered_in_runs(
+        TaskRuns{2 * k_longest, k_longest}, execution,
+        [&] {
+          return [&](std::size_t task, std::size_t) {
+            if (task < k_longest) {  // of the first run, which fails once the second is on its way
+              while (done_since == 0) std::this_thread::yield();
+              has_failed = true;
+              throw TaskFailure(task);
+            }
+            ++done_since;
+            while (!has_failed) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            return task;
+          };
+        },
+        [](std::size_t, std::size_t) {});
+  } catch (const TaskFailure& failure) {
+    CHECK(failure.task == 0);
+  }
+  CHECK(done_since < k_longest);
 }
 
 TEST_CASE("an exception of the consumer or of a worker's making ends all") {

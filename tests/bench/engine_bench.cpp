@@ -138,7 +138,7 @@ void encode(benchmark::State& state, const Engine& engine) {
   double changes = 0;
   double bits = 0;
   for (auto _ : state) {
-    encoder.begin(k_bf16, {}, k_blocks_in_group * k_block_elements);
+    encoder.begin(k_bf16, {}, ExpectedElements::exactly(k_blocks_in_group * k_block_elements));
     for (std::size_t i = 0; i < k_blocks_in_group; ++i) {
       encoder.add(block_of(pair.base, block), block_of(pair.next, block));
       block = (block + 1) % blocks;
@@ -156,7 +156,7 @@ struct Delta {
   Delta(const Engine& engine, std::span<const std::uint8_t> base, std::span<const std::uint8_t> next) {
     const std::size_t count = base.size() / k_block_bytes;
     GroupEncoder encoder(engine, BlockChoice::classed);
-    encoder.begin(k_bf16, {}, count * k_block_elements);
+    encoder.begin(k_bf16, {}, ExpectedElements::exactly(count * k_block_elements));
     for (std::size_t i = 0; i < count; ++i) {
       encoder.add(base.subspan(i * k_block_bytes, k_block_bytes), next.subspan(i * k_block_bytes, k_block_bytes));
     }
@@ -320,7 +320,7 @@ void encode_afresh(benchmark::State& state, const Engine& engine) {
   CodedGroup coded;
   double bytes = 0;
   for (auto _ : state) {
-    encoder.begin(k_bf16, {}, k_blocks_in_group * k_block_elements);
+    encoder.begin(k_bf16, {}, ExpectedElements::exactly(k_blocks_in_group * k_block_elements));
     for (std::size_t i = 0; i < k_blocks_in_group; ++i) encoder.add(zeros, block_of(pair.next, i % k_blocks_in_cache));
     encoder.finish(coded);
     bytes += static_cast<double>(coded.bytes.size());

@@ -30,11 +30,17 @@ inline std::shared_ptr<const ByteReader> reader_of(const PlacedFile& file) {
   return std::make_shared<MemoryReader>(file.bytes, file.path);
 }
 
+/// So that files of a few segments have groups that go over some, and several runs.
+inline constexpr SegmentRuns k_runs{3, 1};
+
 /// How to run: by default as simply as can be.
 struct Run {
   const Engine* engine = &engines().back();
   unsigned threads = 1;
   BlockChoice choice = BlockChoice::automatic;
+  SegmentRuns runs = k_runs;
+
+  DeltaCoding coding() const { return {choice, runs}; }
 };
 
 inline std::vector<Run> all_runs() {
@@ -59,7 +65,7 @@ inline MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFil
   std::vector<BaseFile> files;
   for (const PlacedFile& file : base) files.push_back({file.path, RebuiltFile::from_file(reader_of(file))});
   MadeDelta made{{},
-                 diff_file(files, next.path, reader_of(next), scratch / "delta", run.choice, *run.engine, execution)};
+                 diff_file(files, next.path, reader_of(next), scratch / "delta", run.coding(), *run.engine, execution)};
   made.change.delta->output.commit(Overwrite::no, Durability::cached);
   made.bytes = bytes_of(get_file(scratch / "delta"));
   return made;
@@ -73,8 +79,8 @@ inline MadeDelta make_opaque_delta(const std::vector<PlacedFile>& base, const Pl
   std::optional<OpaqueBase> file;
   if (!base.empty()) file = {base.front().path, reader_of(base.front())};
   MadeDelta made{{},
-                 diff_opaque_file(file, next.path, reader_of(next), *dtype_named(dtype), scratch / "delta", run.choice,
-                                  *run.engine, execution)};
+                 diff_opaque_file(file, next.path, reader_of(next), *dtype_named(dtype), scratch / "delta",
+                                  run.coding(), *run.engine, execution)};
   made.change.delta->output.commit(Overwrite::no, Durability::cached);
   made.bytes = bytes_of(get_file(scratch / "delta"));
   return made;

@@ -227,7 +227,7 @@ TEST_CASE("a device takes blocks through a chain of ten deltas, and squashes it 
     const FileVersion base = steps.version(0, 3, engine);
     const FileVersion next = steps.version(0, 9, engine);
     FileChange change = diff_file({{base.identity.path, base.rebuilt}}, next.identity.path, next.rebuilt,
-                                  scratch / "delta", BlockChoice::automatic, engine, SilentExecution(2));
+                                  scratch / "delta", {BlockChoice::automatic, k_runs}, engine, SilentExecution(2));
     change.delta->output.commit(Overwrite::no, Durability::cached);
     return bytes_of(get_file(scratch / "delta"));
   };
@@ -333,8 +333,9 @@ TEST_CASE("files that lie on the device are compared there, and little but chang
   DeviceTraffic& traffic = host_device().traffic();
   traffic.forget();
   ScratchDirectory scratch;
-  FileChange change = diff_file({{base.path, RebuiltFile::from_file(base_on_device)}}, next.path, next_on_device,
-                                scratch / "delta", BlockChoice::automatic, host_device_engine(), SilentExecution(2));
+  FileChange change =
+      diff_file({{base.path, RebuiltFile::from_file(base_on_device)}}, next.path, next_on_device, scratch / "delta",
+                {BlockChoice::automatic, k_runs}, host_device_engine(), SilentExecution(2));
   change.delta->output.commit(Overwrite::no, Durability::cached);
   CHECK((bytes_of(get_file(scratch / "delta")) == make_delta({base}, next).bytes));
   CHECK(traffic.uploaded_bytes < 20'000);

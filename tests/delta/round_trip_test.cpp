@@ -166,7 +166,7 @@ TEST_CASE("a diff reads both files once, also where the header grew or shrank") 
       const auto next = std::make_shared<CountingReader>(*next_bytes);
       const std::vector<BaseFile> files = {{"model.safetensors", RebuiltFile::from_file(base)}};
       const SilentExecution execution(2);
-      diff_file(files, "model.safetensors", next, std::nullopt, BlockChoice::automatic, best_engine(), execution);
+      diff_file(files, "model.safetensors", next, std::nullopt, {}, best_engine(), execution);
       for (const auto& reader : {base, next}) {
         CAPTURE(padding);
         // A block at the edge of a segment is read by both its neighbours: at most one in 32. And headers.

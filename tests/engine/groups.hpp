@@ -29,7 +29,7 @@ inline GroupShape shape_of(std::size_t bytes, ElementType type, const MatrixPlac
 inline void encode_group(GroupEncoder& encoder, const std::vector<std::uint8_t>& base,
                          const std::vector<std::uint8_t>& next, ElementType type, const MatrixPlace& place,
                          CodedGroup& group) {
-  encoder.begin(type, place, base.size() / type.width_bytes);
+  encoder.begin(type, place, ExpectedElements::exactly(base.size() / type.width_bytes));
   each_block_of(base.size(), type, [&](std::size_t, std::size_t begin, std::size_t size) {
     encoder.add(std::span(base).subspan(begin, size), std::span(next).subspan(begin, size));
   });
@@ -49,10 +49,20 @@ inline void encode_compared_group(GroupEncoder& encoder, const std::vector<std::
     std::span<const std::uint8_t> next() override { return next_bytes; }
   };
   const BlockKernels& kernels = engines().back().block(type);
-  std::vector<Block> blocks;
-  encoder.begin(type, place, base.size() / type.width_bytes);
+  const auto rank = [&](std::size_t number, const Block& block) {
+    const ClassBounds& bounds = encoder.bounds();
+    std::vector<std::uint16_t> ranks(block.positions.size());
+    std::vector<std::uint8_t> classes(block.positions.size());
+    std::array<std::uint32_t, k_most_classes> members{};
+    kernels.rank_changes(
+        block.base_bytes.data(), static_cast<std::uint32_t>(block.base_bytes.size() / type.width_bytes), bounds.data(),
+        static_cast<std::uint32_t>(bounds.size()), block.positions.data(),
+        static_cast<std::uint32_t>(block.positions.size()), ranks.data(), classes.data(), members.data());
+    encoder.add_ranks(number, {block.positions, block.steps.data(), ranks.data(), classes.data(), members.data()});
+  };
+  encoder.begin(type, place, ExpectedElements::exactly(base.size() / type.width_bytes));
   each_block_of(base.size(), type, [&](std::size_t, std::size_t begin, std::size_t size) {
-    Block& block = blocks.emplace_back();
+    Block block;
     block.base_bytes = std::span(base).subspan(begin, size);
     block.next_bytes = std::span(next).subspan(begin, size);
     const auto count = static_cast<std::uint32_t>(size / type.width_bytes);
@@ -62,21 +72,10 @@ inline void encode_compared_group(GroupEncoder& encoder, const std::vector<std::
       const std::uint64_t element = get(block.base_bytes.data(), at, type.width_bytes);
       block.contexts.push_back(context_of(element << (64 - 8 * type.width_bytes), type.kind));
     }
+    const std::size_t number = encoder.block_count();
     encoder.add({count, block.positions, block.steps.data(), block.contexts.data()}, block);
+    if (encoder.wants_ranks(number)) rank(number, block);
   });
-  const ClassBounds* const bounds = encoder.bounds();
-  for (std::size_t i = 0; bounds != nullptr && i < blocks.size(); ++i) {
-    const Block& block = blocks[i];
-    std::vector<std::uint16_t> ranks(block.positions.size());
-    std::vector<std::uint8_t> classes(block.positions.size());
-    std::array<std::uint32_t, k_most_classes> members{};
-    if (block.positions.empty()) continue;
-    kernels.rank_changes(
-        block.base_bytes.data(), static_cast<std::uint32_t>(block.base_bytes.size() / type.width_bytes), bounds->data(),
-        static_cast<std::uint32_t>(bounds->size()), block.positions.data(),
-        static_cast<std::uint32_t>(block.positions.size()), ranks.data(), classes.data(), members.data());
-    encoder.add_ranks(i, {block.positions, block.steps.data(), ranks.data(), classes.data(), members.data()});
-  }
   encoder.finish(group);
 }
 

@@ -102,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   for (const BlockChoice choice : {BlockChoice::automatic, BlockChoice::classed}) {
     CodedGroup group;
     GroupEncoder encoder(best_engine(), choice);
-    encoder.begin(input.shape.type, input.shape.place, input.shape.element_count);
+    encoder.begin(input.shape.type, input.shape.place, ExpectedElements::exactly(input.shape.element_count));
     each_block_of(base.size(), input.shape.type, [&](std::size_t, std::size_t begin, std::size_t size) {
       encoder.add(std::span(base).subspan(begin, size), std::span(*scalar).subspan(begin, size));
     });

@@ -171,7 +171,7 @@ TEST_CASE("small deltas share objects with small files, a large one has its own"
     const PlacedFile next{"x.bin", with_changes(base, 1, density, random)};
     FileChange change = diff_opaque_file(OpaqueBase{"x.bin", std::make_shared<MemoryReader>(base, "base")}, next.path,
                                          reader_of(next), *dtype_named("U8"), written.store().staging_path(),
-                                         BlockChoice::unknown_bytes, best_engine(), SilentExecution());
+                                         {BlockChoice::unknown_bytes}, best_engine(), SilentExecution());
     writer.put_delta(std::move(*change.delta), change.description);
     CHECK(writer.has(blake3(next.bytes)));
     return blake3(base);
