@@ -93,9 +93,9 @@ const StepBlocks::Batch* StepBlocks::batch_of(std::uint64_t block) const {
   return batch == batches_.end() ? nullptr : &*batch;
 }
 
-// The one that the strip is in.
-void StepBlocks::add_batch(std::size_t group_index, const GroupTables& tables, std::uint64_t strip, Batch::State state,
-                           std::uint64_t wanted_for) {
+// The one that the strip is in, without memory to decode it into.
+StepBlocks::Batch StepBlocks::batch_with(std::size_t group_index, const GroupTables& tables, std::uint64_t strip,
+                                         Batch::State state, std::uint64_t wanted_for) const {
   const EntryGroup& group = entry_group(group_index);
   const std::uint64_t first = strip - strip % group.strips_in_batch;
   const IndexRange strips{first, std::min(first + group.strips_in_batch, group.strips.count())};
@@ -106,19 +106,23 @@ void StepBlocks::add_batch(std::size_t group_index, const GroupTables& tables, s
     const ClassCounts& counts = tables.parameters().strips[i];
     changes += std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   }
+  const std::size_t size_bytes = DecodedBatch::size_bytes(changes, tables.shape().type.width_bytes);
+  return {group_index, &tables, strips, blocks, size_bytes, nullptr, state, wanted_for};
+}
+
+void StepBlocks::add(Batch batch) {
   auto& idle = with_->idle;
   if (idle.empty()) idle.push_back(std::make_unique<DecodedBatch>());
-  batches_.push_back({group_index, &tables, strips, blocks,
-                      DecodedBatch::size_bytes(changes, tables.shape().type.width_bytes), std::move(idle.back()), state,
-                      wanted_for});
+  batch.decoded = std::move(idle.back());
   idle.pop_back();
+  batches_.push_back(std::move(batch));
 }
 
 void StepBlocks::want(std::uint64_t block) {
   if (batch_of(block) != nullptr) return;
   const std::size_t group = step_.entry->group_of(block);
   const std::uint64_t strip = entry_group(group).strips.of(block - entry_group(group).first_block);
-  add_batch(group, *tables_of(group), strip, Batch::State::wanted, block);
+  add(batch_with(group, *tables_of(group), strip, Batch::State::wanted, block));
 }
 
 bool StepBlocks::want_next(std::size_t most_bytes) {
@@ -129,11 +133,10 @@ bool StepBlocks::want_next(std::size_t most_bytes) {
   if (next >= strips.size()) return false;
   const std::uint64_t end = std::min(next + entry_group(last.group).strips_in_batch, strips.size());
   if (std::ranges::none_of(strips.subspan(next, end - next), is_classed)) return false;
-  add_batch(last.group, *last.tables, next, Batch::State::ahead, last.blocks.end);
-  if (batches_.back().size_bytes <= most_bytes) return true;
-  with_->idle.push_back(std::move(batches_.back().decoded));
-  batches_.pop_back();
-  return false;
+  Batch batch = batch_with(last.group, *last.tables, next, Batch::State::ahead, last.blocks.end);
+  if (batch.size_bytes > most_bytes) return false;
+  add(std::move(batch));
+  return true;
 }
 
 std::size_t StepBlocks::wanted_count() const {

@@ -122,8 +122,9 @@ class StepBlocks {
   const EntryGroup& entry_group(std::size_t index) const { return step_.entry->groups()[index]; }
   const GroupTables* tables_of(std::size_t group_index);
   const Batch* batch_of(std::uint64_t block) const;
-  void add_batch(std::size_t group_index, const GroupTables& tables, std::uint64_t strip, Batch::State state,
-                 std::uint64_t wanted_for);
+  Batch batch_with(std::size_t group_index, const GroupTables& tables, std::uint64_t strip, Batch::State state,
+                   std::uint64_t wanted_for) const;
+  void add(Batch batch);
   template <class Which>
   void forget_batches(Which which);
   void read();

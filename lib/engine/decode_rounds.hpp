@@ -27,9 +27,10 @@ __m256i slots_of(const std::uint32_t* slots, __m256i indices) {
 
 /// What states become, but for the words that some may need.
 __m256i taken_from(__m256i states, __m256i slots) {
-  const __m256i frequencies = _mm256_and_si256(slots, _mm256_set1_epi32(2047));
-  const __m256i places = _mm256_and_si256(_mm256_srli_epi32(slots, 11), _mm256_set1_epi32(1023));
-  return _mm256_add_epi32(_mm256_mullo_epi32(frequencies, _mm256_srli_epi32(states, 10)), places);
+  const __m256i frequencies = _mm256_and_si256(slots, _mm256_set1_epi32(DecodeTable::k_frequencies));
+  const __m256i places = _mm256_and_si256(_mm256_srli_epi32(slots, DecodeTable::k_place_shift),
+                                          _mm256_set1_epi32(DecodeTable::k_slots - 1));
+  return _mm256_add_epi32(_mm256_mullo_epi32(frequencies, _mm256_srli_epi32(states, DecodeTable::k_slot_bits)), places);
 }
 
 constexpr std::uint32_t k_lanes = 8;
@@ -67,12 +68,12 @@ void decode_together(CodedPairs* const* streams, std::uint32_t rounds) {
 #pragma GCC unroll 4
     for (std::uint32_t k = 0; k < stream_count; ++k) {
       const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(classes[k] + i));
-      first_slots[k] = _mm256_slli_epi32(_mm256_cvtepu8_epi32(eight), 11);
+      first_slots[k] = _mm256_slli_epi32(_mm256_cvtepu8_epi32(eight), DecodeTable::k_slot_bits + 1);
       words[k] = Vector::decode(slots[k], first_slots[k], states[k], words[k], gaps[k] + i);
     }
 #pragma GCC unroll 4
     for (std::uint32_t k = 0; k < stream_count; ++k) {
-      words[k] = Vector::decode(slots[k] + 1024, first_slots[k], states[k], words[k], steps[k] + i);
+      words[k] = Vector::decode(slots[k] + DecodeTable::k_slots, first_slots[k], states[k], words[k], steps[k] + i);
     }
   }
 #pragma GCC unroll 4

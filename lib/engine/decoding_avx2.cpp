@@ -24,7 +24,7 @@ constexpr NextWords k_next_words = [] {
 struct Avx2 {
   static const std::uint8_t* decode(const std::uint32_t* slots, __m256i first_slots, __m256i& states,
                                     const std::uint8_t* words, std::uint8_t* symbols) {
-    const __m256i in_table = _mm256_and_si256(states, _mm256_set1_epi32(1023));
+    const __m256i in_table = _mm256_and_si256(states, _mm256_set1_epi32(DecodeTable::k_slots - 1));
     const __m256i taken = slots_of(slots, _mm256_or_si256(first_slots, in_table));
     const __m256i highest_bytes = _mm256_set1_epi32(0x0f0b0703);
     const __m256i fours = _mm256_shuffle_epi8(taken, highest_bytes);

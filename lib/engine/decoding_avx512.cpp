@@ -9,11 +9,11 @@ namespace {
 struct Avx512 {
   static const std::uint8_t* decode(const std::uint32_t* slots, __m256i first_slots, __m256i& states,
                                     const std::uint8_t* words, std::uint8_t* symbols) {
-    const __m256i in_tables =  // first_slots | (states & 1023)
-        _mm256_ternarylogic_epi32(first_slots, states, _mm256_set1_epi32(1023), 0xf8);
+    const __m256i in_tables =  // first_slots | (states & mask)
+        _mm256_ternarylogic_epi32(first_slots, states, _mm256_set1_epi32(DecodeTable::k_slots - 1), 0xf8);
     const __m256i taken = slots_of(slots, in_tables);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(symbols),
-                     _mm256_maskz_cvtepi32_epi8(0xff, _mm256_srli_epi32(taken, 24)));
+                     _mm256_maskz_cvtepi32_epi8(0xff, _mm256_srli_epi32(taken, DecodeTable::k_symbol_shift)));
     const __m256i left = taken_from(states, taken);
     const __mmask8 needy = _mm256_cmplt_epu32_mask(left, _mm256_set1_epi32(1 << 15));
     const __m256i there = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words)));

@@ -10,13 +10,14 @@ constexpr std::uint32_t k_least_state = 1U << 15;
 
 /// What a state becomes, but for the word that it may need.
 std::uint32_t taken_from(std::uint32_t state, std::uint32_t slot) {
-  return (slot & 2047) * (state >> 10) + (slot >> 11 & 1023);
+  return (slot & DecodeTable::k_frequencies) * (state >> DecodeTable::k_slot_bits) +
+         (slot >> DecodeTable::k_place_shift) % DecodeTable::k_slots;
 }
 
 /// Takes one symbol from a coder, and one word where it needs it. Which do is not to be foretold, so nothing branches
 /// on it: the word is loaded in any case.
 std::uint8_t decode_one(const DecodeTable& table, std::uint32_t& state, const std::uint8_t*& words) {
-  const std::uint32_t slot = table.slots[state & 1023];
+  const std::uint32_t slot = table.slots[state % DecodeTable::k_slots];
   const std::uint32_t next = taken_from(state, slot);
   std::uint16_t word;
   __builtin_memcpy(&word, words, sizeof(word));
@@ -24,7 +25,7 @@ std::uint8_t decode_one(const DecodeTable& table, std::uint32_t& state, const st
   const std::uint32_t needs_word = (next - k_least_state) >> 31;  // next is below 2^31
   state = next << (16 * needs_word) | (word & (0U - needs_word));
   words += 2 * needs_word;
-  return static_cast<std::uint8_t>(slot >> 24);
+  return static_cast<std::uint8_t>(slot >> DecodeTable::k_symbol_shift);
 }
 
 /// Whole rounds, as long as there are words for any.
@@ -48,7 +49,7 @@ void decode_rounds(CodedPairs& stream) {
 /// The last rounds, where there may be less than a word.
 void decode_rest(CodedPairs& stream) {
   const auto decode = [&](const DecodeTable& table, std::uint32_t& state) {
-    const std::uint32_t slot = table.slots[state & 1023];
+    const std::uint32_t slot = table.slots[state % DecodeTable::k_slots];
     state = taken_from(state, slot);
     if (state < k_least_state) {
       if (stream.words_end - stream.words < 2) {
@@ -60,7 +61,7 @@ void decode_rest(CodedPairs& stream) {
         stream.words += 2;
       }
     }
-    return static_cast<std::uint8_t>(slot >> 24);
+    return static_cast<std::uint8_t>(slot >> DecodeTable::k_symbol_shift);
   };
   while (stream.count > 0 && stream.words != nullptr) {
     const std::uint32_t pairs = stream.count < stream.lanes ? stream.count : stream.lanes;

@@ -115,10 +115,16 @@ struct ClassedKernels {
   ChainKernels chain;
 };
 
-/// What a decoder looks up of one alphabet, by the low ten bits of a state: in bits 0-10 the frequency of the symbol,
-/// in bits 11-20 which of its slots it is, in bits 24-30 the symbol.
+/// What a decoder looks up of one alphabet, by the low ten bits of a state. A slot has from its lowest bit on the
+/// frequency of the symbol, its own place among the slots of that symbol, and the symbol.
 struct DecodeTable {
-  std::uint32_t slots[1024];
+  static constexpr std::uint32_t k_slot_bits = 10;
+  static constexpr std::uint32_t k_slots = 1U << k_slot_bits;
+  static constexpr std::uint32_t k_frequencies = 2 * k_slots - 1;  ///< a mask: one symbol may have all slots
+  static constexpr std::uint32_t k_place_shift = 11;
+  static constexpr std::uint32_t k_symbol_shift = 24;
+
+  std::uint32_t slots[k_slots];
 };
 
 /// Changes as their elements come: what find_ranked_changes() says of them.

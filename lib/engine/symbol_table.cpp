@@ -115,11 +115,11 @@ void fill_encode_entries(const Frequencies& frequencies, EncodeEntry* entries) {
 
 void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) {
   constexpr std::uint32_t k_at_once = 8;  // so that a compiler makes vectors of them
-  constexpr std::uint32_t k_next_slot = 1U << 11;
+  constexpr std::uint32_t k_next_slot = 1U << DecodeTable::k_place_shift;
   std::uint32_t* slots = table.slots;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     std::uint32_t left = frequencies[i];
-    std::uint32_t slot = left | static_cast<std::uint32_t>(i) << 24;
+    std::uint32_t slot = left | static_cast<std::uint32_t>(i) << DecodeTable::k_symbol_shift;
     for (; left >= k_at_once; left -= k_at_once, slot += k_at_once * k_next_slot) {
       for (std::uint32_t k = 0; k < k_at_once; ++k) slots[k] = slot + k * k_next_slot;
       slots += k_at_once;

@@ -12,7 +12,7 @@
 
 namespace wdelta {
 
-inline constexpr std::uint32_t k_scale_bits = 10;
+inline constexpr std::uint32_t k_scale_bits = DecodeTable::k_slot_bits;
 inline constexpr std::uint32_t k_scale = 1U << k_scale_bits;
 
 /// Frequencies of symbols 0, 1, ...: they add up to k_scale. 0: the symbol does not occur.
