@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3_kernel.hpp"
+#include "base/blake3_moves.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -49,38 +50,68 @@ WDELTA_INLINE void rotate_right(Words& words) {
   }
 }
 
-// Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1).
-template <int First, int Second, unsigned Turn>
-WDELTA_INLINE void half_mix(Words (&v)[16], const Words (&message)[16], const std::uint8_t* schedule) {
-  Words* const a = v;
-  Words* const b = v + 4;
-  Words* const c = v + 8;
-  Words* const d = v + 12;
+// Four words of 8 inputs each: the rows of the specification's 4 x 4 state. Between its uses c[3] is `parked` in
+// memory: rotations need a register, of which there are 16.
+struct State {
+  Words a[4], b[4], c[4], d[4];
+  Words parked;
+};
+
+WDELTA_INLINE void add_parked(Words& sum, const Words& parked, const Words& words) {
+  __asm__ volatile("vpaddd %2, %1, %0" : "=x"(sum) : "x"(words), "m"(parked));
+}
+
+WDELTA_INLINE void park(Words& parked, const Words& words) {
+  __asm__ volatile("vmovdqa %1, %0" : "=m"(parked) : "x"(words));
+}
+
+// Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1). `step` is
+// the first of seven.
+template <int First, int Second, unsigned Turn, class Aside>
+WDELTA_INLINE void half_mix(State& s, Words& parked, const Words (&message)[16], const std::uint8_t* schedule,
+                            const Aside& aside, unsigned step) {
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) add_memory(a[i], message[schedule[2 * i]]);
+  for (unsigned i = 0; i < 4; ++i) add_memory(s.a[i], message[schedule[2 * i]]);
+  aside.behind(step);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) add(a[i], b[(i + Turn) % 4]);
+  for (unsigned i = 0; i < 4; ++i) add(s.a[i], s.b[(i + Turn) % 4]);
+  aside.behind(step + 1);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) flip(d[(i + 3 * Turn) % 4], a[i]);
+  for (unsigned i = 0; i < 4; ++i) flip(s.d[(i + 3 * Turn) % 4], s.a[i]);
+  aside.behind(step + 2);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) rotate_right<First>(d[(i + 3 * Turn) % 4]);
+  for (unsigned i = 0; i < 4; ++i) rotate_right<First>(s.d[(i + 3 * Turn) % 4]);
+  aside.behind(step + 3);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) add(c[(i + 2 * Turn) % 4], d[(i + 3 * Turn) % 4]);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned c = (i + 2 * Turn) % 4;
+    if (c == 3) {
+      add_parked(s.c[c], parked, s.d[(i + 3 * Turn) % 4]);
+    } else {
+      add(s.c[c], s.d[(i + 3 * Turn) % 4]);
+    }
+  }
+  aside.behind(step + 4);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) flip(b[(i + Turn) % 4], c[(i + 2 * Turn) % 4]);
+  for (unsigned i = 0; i < 4; ++i) flip(s.b[(i + Turn) % 4], s.c[(i + 2 * Turn) % 4]);
+  park(parked, s.c[3]);
+  aside.behind(step + 5);
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) rotate_right<Second>(b[(i + Turn) % 4]);
+  for (unsigned i = 0; i < 4; ++i) rotate_right<Second>(s.b[(i + Turn) % 4]);
+  aside.behind(step + 6);
 }
 
 // Prefetches 512 bytes from `ahead` on: 8 streams that are 1 KiB apart are too many for the processor's own prefetcher.
-WDELTA_INLINE void seven_rounds(Words (&v)[16], const Words (&message)[16], const char* ahead) {
+template <class Aside>
+WDELTA_INLINE void seven_rounds(State& s, Words& parked, const Words (&message)[16], const char* ahead,
+                                const Aside& aside) {
 #pragma GCC unroll 7
   for (unsigned round = 0; round < 7; ++round) {
     const std::uint8_t* schedule = k_blake3_schedule[round];
-    half_mix<16, 12, 0>(v, message, schedule);
-    half_mix<8, 7, 0>(v, message, schedule + 1);
-    half_mix<16, 12, 1>(v, message, schedule + 8);
-    half_mix<8, 7, 1>(v, message, schedule + 9);
+    half_mix<16, 12, 0>(s, parked, message, schedule, aside, 28 * round);
+    half_mix<8, 7, 0>(s, parked, message, schedule + 1, aside, 28 * round + 7);
+    half_mix<16, 12, 1>(s, parked, message, schedule + 8, aside, 28 * round + 14);
+    half_mix<8, 7, 1>(s, parked, message, schedule + 9, aside, 28 * round + 21);
     if (round >= 4) continue;
     _mm_prefetch(ahead + k_blake3_block_bytes * (2 * round), _MM_HINT_T0);
     _mm_prefetch(ahead + k_blake3_block_bytes * (2 * round + 1), _MM_HINT_T0);
@@ -131,10 +162,53 @@ struct Job {
   std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
 };
 
-void hash(const Job& job, std::uint32_t* values) {
-  Words v[16];
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < 8; ++i) v[i] = broadcast(job.key[i]);
+// Where the blocks of inputs come from, wherever these lie: each is put into lanes when its turn has come.
+class ScatteredBlocks {
+ public:
+  explicit ScatteredBlocks(const std::uint8_t* const* inputs) : inputs_(inputs) {}
+
+  __attribute__((always_inline)) const Words (&message(std::size_t block))[16] {
+    load_transposed(inputs_, block * k_blake3_block_bytes, message_);
+    return message_;
+  }
+  __attribute__((always_inline)) Idle aside(std::size_t) const { return {}; }
+
+ private:
+  const std::uint8_t* const* inputs_;
+  Words message_[16];
+};
+
+// The same of 8 chunks that lie one behind the other, of which only the first block is shuffled.
+class BlocksInRow {
+ public:
+  explicit BlocksInRow(const std::uint8_t* const* inputs) : first_chunk_(inputs[0]) {
+    load_transposed(inputs, 0, messages_[0]);
+  }
+
+  __attribute__((always_inline)) const Words (&message(std::size_t block) const)[16] { return messages_[block % 2]; }
+
+  using NextMoves = Moves<k_lanes, k_lanes>;
+  // The last block is followed by none: it is moved again, to where nobody looks.
+  __attribute__((always_inline)) NextMoves aside(std::size_t block) {
+    const std::size_t next = block + 1 < k_blake3_chunk_blocks ? block + 1 : block;
+    return {first_chunk_ + next * k_blake3_block_bytes, messages_[(block + 1) % 2]};
+  }
+
+ private:
+  const std::uint8_t* first_chunk_;
+  alignas(1024) Words messages_[2][16];  // in one page
+};
+
+template <class Blocks>
+__attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
+  Blocks blocks(job.inputs);
+  State s;
+  Words parked;
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) {
+    s.a[i] = broadcast(job.key[i]);
+    s.b[i] = broadcast(job.key[4 + i]);
+  }
   alignas(32) std::uint32_t counters[2][k_lanes];
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
     const std::uint64_t counter = job.counter + std::uint64_t{lane} * job.counter_step;
@@ -148,20 +222,26 @@ void hash(const Job& job, std::uint32_t* values) {
     // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
     // them in registers, of which there are too few.
     __asm__ volatile("" : "+m"(counters));
-    Words message[16];
-    load_transposed(job.inputs, block * k_blake3_block_bytes, message);
-#pragma GCC unroll 4
-    for (unsigned i = 0; i < 4; ++i) v[8 + i] = broadcast(k_blake3_iv[i]);
-    v[12] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[0]));
-    v[13] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[1]));
-    v[14] = broadcast(k_blake3_block_bytes);
-    v[15] = broadcast(flags);
-    seven_rounds(v, message, ahead);
+    const Words(*message)[16] = &blocks.message(block);
+    __asm__("" : "+r"(message));  // one register, where GCC would compute the address of each word
+    const auto aside = blocks.aside(block);
+#pragma GCC unroll 3
+    for (unsigned i = 0; i < 3; ++i) s.c[i] = broadcast(k_blake3_iv[i]);
+    park(parked, broadcast(k_blake3_iv[3]));
+    s.d[0] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[0]));
+    s.d[1] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[1]));
+    s.d[2] = broadcast(k_blake3_block_bytes);
+    s.d[3] = broadcast(flags);
+    seven_rounds(s, parked, *message, ahead, aside);
     ahead += k_lanes * k_blake3_block_bytes;
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < 8; ++i) v[i] = _mm256_xor_si256(v[i], v[8 + i]);
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) {
+      s.a[i] = _mm256_xor_si256(s.a[i], i == 3 ? parked : s.c[i]);
+      s.b[i] = _mm256_xor_si256(s.b[i], s.d[i]);
+    }
     flags = job.flags;
   }
+  Words v[8] = {s.a[0], s.a[1], s.a[2], s.a[3], s.b[0], s.b[1], s.b[2], s.b[3]};
   transpose(v);
 #pragma GCC unroll 8
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
@@ -179,7 +259,11 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
     for (std::size_t lane = 0; lane < k_lanes; ++lane) inputs[lane] = input + stride * (lane < done ? lane : done - 1);
     std::uint32_t spare[8 * k_lanes];
     std::uint32_t* output = done < k_lanes ? spare : values;
-    hash(job, output);
+    if (done == k_lanes && stride == k_blake3_chunk_bytes) {
+      hash<BlocksInRow>(job, output);
+    } else {
+      hash<ScatteredBlocks>(job, output);
+    }
     if (output == spare) __builtin_memcpy(values, spare, 8 * sizeof(std::uint32_t) * done);
     input += stride * done;
     values += 8 * done;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3_kernel.hpp"
+#include "base/blake3_moves.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,6 @@
 #endif
 
 #define WDELTA_INLINE static inline __attribute__((always_inline))
-#define WDELTA_INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace wdelta {
 
@@ -97,30 +97,25 @@ struct State {
   Row<Groups> a, b, c, d;
 };
 
-// What is done between the steps of the rounds: nothing.
-struct Idle {
-  WDELTA_INLINE_MEMBER void some(unsigned) const {}
-};
-
 // Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1). `step` is
 // the first of seven.
 template <int First, int Second, unsigned Turn, std::size_t Groups, class Aside>
 WDELTA_INLINE void half_mix(State<Groups>& s, const Message<Groups>& message, const std::uint8_t* schedule,
                             const Aside& aside, unsigned step) {
   add_message(s.a, message, schedule);
-  aside.some(step);
+  aside.behind(step);
   add<0, Turn>(s.a, s.b);
-  aside.some(step + 1);
+  aside.behind(step + 1);
   flip<3 * Turn, 0>(s.d, s.a);
-  aside.some(step + 2);
+  aside.behind(step + 2);
   rotate_right<First, 3 * Turn>(s.d);
-  aside.some(step + 3);
+  aside.behind(step + 3);
   add<2 * Turn, 3 * Turn>(s.c, s.d);
-  aside.some(step + 4);
+  aside.behind(step + 4);
   flip<Turn, 2 * Turn>(s.b, s.c);
-  aside.some(step + 5);
+  aside.behind(step + 5);
   rotate_right<Second, Turn>(s.b);
-  aside.some(step + 6);
+  aside.behind(step + 6);
 }
 
 // Prefetches 1 KiB per group from `ahead` on, spread over the rounds: 32 streams that are 1 KiB apart are too many for
@@ -204,23 +199,21 @@ class ScatteredBlocks {
  public:
   explicit ScatteredBlocks(const std::uint8_t* const* inputs) : inputs_(inputs) {}
 
-  WDELTA_INLINE_MEMBER const Message<Groups>& message(std::size_t block) {
+  __attribute__((always_inline)) const Message<Groups>& message(std::size_t block) {
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < Groups; ++g)
       load_transposed(inputs_ + g * k_lanes, block * k_blake3_block_bytes, message_.words[g]);
     return message_;
   }
-  WDELTA_INLINE_MEMBER Idle aside(std::size_t) const { return {}; }
+  __attribute__((always_inline)) Idle aside(std::size_t) const { return {}; }
 
  private:
   const std::uint8_t* const* inputs_;
   Message<Groups> message_;
 };
 
-// The same of 32 chunks that lie one behind the other. Shuffles that put blocks into lanes have the rounds wait: on Zen
-// 4, where they share two of four ports with rotations, for 128 of 950 cycles. Moves of single words take none of these
-// ports, so that they put the next block into lanes while the rounds of this one go on: 8.6 GB/s from the second-level
-// cache instead of 7.9. Only the first block of the chunks is shuffled.
+// The same of 32 chunks that lie one behind the other, of which only the first block is shuffled. Shuffles take 128 of
+// 950 cycles on Zen 4, for which the rounds have to wait: 8.6 GB/s from the second-level cache instead of 7.9.
 class BlocksInRow {
  public:
   static constexpr std::size_t k_groups = 2;
@@ -230,39 +223,15 @@ class BlocksInRow {
     for (std::size_t g = 0; g < k_groups; ++g) load_transposed(inputs + g * k_lanes, 0, messages_[0].words[g]);
   }
 
-  WDELTA_INLINE_MEMBER const Message<k_groups>& message(std::size_t block) const { return messages_[block % 2]; }
+  __attribute__((always_inline)) const Message<k_groups>& message(std::size_t block) const {
+    return messages_[block % 2];
+  }
 
-  class Moves {
-   public:
-    Moves(const std::uint8_t* from, Message<k_groups>& to) : from_(from), to_(reinterpret_cast<std::uint32_t*>(&to)) {}
-
-    // Three words after each of the 196 steps, until all are there.
-    WDELTA_INLINE_MEMBER void some(unsigned step) const {
-#pragma GCC unroll 3
-      for (unsigned i = 3 * step; i < 3 * step + 3; ++i) {
-        if (i < k_groups * k_lanes * k_words) move(i / k_words, i % k_words);
-      }
-    }
-
-   private:
-    static constexpr unsigned k_words = 16;
-    using Unaligned = std::uint32_t __attribute__((aligned(1), may_alias));
-
-    WDELTA_INLINE_MEMBER void move(unsigned lane, unsigned word) const {
-      const auto* const from = reinterpret_cast<const Unaligned*>(from_ + lane * k_blake3_chunk_bytes) + word;
-      std::uint32_t* const to = to_ + (lane / k_lanes * k_words + word) * k_lanes + lane % k_lanes;
-      std::uint32_t value;
-      __asm__ volatile("movl %1, %0" : "=r"(value) : "m"(*from));
-      __asm__ volatile("movl %1, %0" : "=m"(*to) : "r"(value));
-    }
-
-    const std::uint8_t* from_;
-    std::uint32_t* to_;
-  };
+  using NextMoves = Moves<k_groups * k_lanes, k_lanes>;
   // The last block is followed by none: it is moved again, to where nobody looks.
-  WDELTA_INLINE_MEMBER Moves aside(std::size_t block) {
+  __attribute__((always_inline)) NextMoves aside(std::size_t block) {
     const std::size_t next = block + 1 < k_blake3_chunk_blocks ? block + 1 : block;
-    return {first_chunk_ + next * k_blake3_block_bytes, messages_[(block + 1) % 2]};
+    return {first_chunk_ + next * k_blake3_block_bytes, &messages_[(block + 1) % 2]};
   }
 
  private:
@@ -314,7 +283,8 @@ WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
     // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
     // them in registers, and spills the state.
     __asm__ volatile("" : "+m"(counters));
-    const Message<Groups>& message = blocks.message(block);
+    const Message<Groups>* message = &blocks.message(block);
+    __asm__("" : "+r"(message));  // one register, where GCC would compute the address of each word
     const auto aside = blocks.aside(block);
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < Groups; ++g) {
@@ -325,7 +295,7 @@ WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
       s.d.words[g][2] = broadcast(k_blake3_block_bytes);
       s.d.words[g][3] = broadcast(flags);
     }
-    seven_rounds(s, message, ahead, aside);
+    seven_rounds(s, *message, ahead, aside);
     ahead += Groups * k_lanes * k_blake3_block_bytes;
     flip<0, 0>(s.a, s.c);
     flip<0, 0>(s.b, s.d);
