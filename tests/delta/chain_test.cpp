@@ -173,8 +173,14 @@ TEST_CASE("a batch that is no coding is refused where its blocks are asked for, 
       const std::uint64_t begin = version.rebuilt->header().find("t.long")->begin;
       const auto read = [&](std::uint64_t first_block, std::uint64_t blocks) {
         const std::uint64_t offset = begin + first_block * 2 * k_block_elements;
-        Bytes part(std::min<std::uint64_t>(blocks * 2 * k_block_elements, version.identity.size_bytes - offset));
-        version.bytes().read_at(offset, part);
+        const auto size_bytes =
+            std::min<std::uint64_t>(blocks * 2 * k_block_elements, version.identity.size_bytes - offset);
+        Bytes part(size_bytes);
+        if (run.engine->device() == nullptr) {
+          version.bytes().read_at(offset, part);
+        } else {
+          part = read_on_device(*version.rebuilt, offset, size_bytes);
+        }
         const auto expected = chain.files[2].bytes.begin() + static_cast<std::ptrdiff_t>(offset);
         return std::equal(part.begin(), part.end(), expected);
       };

@@ -112,6 +112,17 @@ inline Bytes written(const FileVersion& version, unsigned threads = 1) {
   return bytes_of(get_file(scratch / "out"));
 }
 
+/// What the host's own device makes of so many bytes of a file.
+inline Bytes read_on_device(const RebuiltFile& file, std::uint64_t offset, std::size_t size_bytes) {
+  const auto stream = host_device().make_stream();
+  const auto memory = host_device().allocate(size_bytes);
+  file.read_to_device(offset, memory->begin(), size_bytes, *stream);
+  Bytes bytes(size_bytes);
+  stream->download(bytes.data(), memory->begin(), size_bytes);
+  stream->wait();
+  return bytes;
+}
+
 inline Bytes apply_delta(const Bytes& delta, const std::vector<PlacedFile>& base, const Run& run = {}) {
   return written(version_of(delta, base, run), run.threads);
 }

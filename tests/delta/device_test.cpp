@@ -195,16 +195,6 @@ struct Steps {
   }
 };
 
-Bytes read_on_device(const RebuiltFile& file, std::uint64_t offset, std::size_t size_bytes) {
-  const auto stream = host_device().make_stream();
-  const auto memory = host_device().allocate(size_bytes);
-  file.read_to_device(offset, memory->begin(), size_bytes, *stream);
-  Bytes bytes(size_bytes);
-  stream->download(bytes.data(), memory->begin(), size_bytes);
-  stream->wait();
-  return bytes;
-}
-
 }  // namespace
 
 TEST_CASE("a device takes blocks through a chain of ten deltas, and squashes it to the delta that a processor makes") {
