@@ -50,11 +50,10 @@ WDELTA_INLINE void rotate_right(Words& words) {
   }
 }
 
-// Four words of 8 inputs each: the rows of the specification's 4 x 4 state. Between its uses c[3] is `parked` in
-// memory: rotations need a register, of which there are 16.
+// Four words of 8 inputs each: the rows of the specification's 4 x 4 state. Between its uses c[3] is parked in memory,
+// outside of this: rotations need a register, of which there are 16.
 struct State {
   Words a[4], b[4], c[4], d[4];
-  Words parked;
 };
 
 WDELTA_INLINE void add_parked(Words& sum, const Words& parked, const Words& words) {

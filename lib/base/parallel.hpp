@@ -124,28 +124,23 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
   if (shared.failure) std::rethrow_exception(shared.failure);
 }
 
-/// The same, each task on its own: at most 4 results a thread are held back.
-template <typename MakeWorker, typename Consume>
-void ordered_parallel(std::size_t count, const Execution& execution, MakeWorker make_worker, Consume consume) {
+/// The same without results and without an order among them, for workers that only want the task's number.
+template <typename MakeWorker>
+void parallel_for(const TaskRuns& runs, const Execution& execution, MakeWorker make_worker) {
+  struct Nothing {};
   const auto make = [&] {
-    return [worker = make_worker()](std::size_t task, std::size_t) mutable { return worker(task); };
+    return [worker = make_worker()](std::size_t task, std::size_t) mutable {
+      worker(task);
+      return Nothing{};
+    };
   };
-  ordered_in_runs(TaskRuns{count}, execution, make, consume);
+  ordered_in_runs(runs, execution, make, [](std::size_t, Nothing) {});
 }
 
-/// The same without results: tasks in any order.
+/// The same, each task on its own.
 template <typename MakeWorker>
 void parallel_for(std::size_t count, const Execution& execution, MakeWorker make_worker) {
-  struct Nothing {};
-  ordered_parallel(
-      count, execution,
-      [&] {
-        return [worker = make_worker()](std::size_t task) mutable {
-          worker(task);
-          return Nothing{};
-        };
-      },
-      [](std::size_t, Nothing) {});
+  parallel_for(TaskRuns{count}, execution, make_worker);
 }
 
 /// The same for workers that save work where they go on with the task behind their last one: each thread takes up to
@@ -154,17 +149,8 @@ template <typename MakeWorker>
 void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker) {
   constexpr std::size_t k_longest_run = 8;
   constexpr std::size_t k_runs_to_come = 8;  // for each thread, about, while any is longer than one
-  struct Nothing {};
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
-  ordered_in_runs(
-      TaskRuns{count, k_longest_run, k_runs_to_come * threads}, execution,
-      [&] {
-        return [worker = make_worker()](std::size_t task, std::size_t) mutable {
-          worker(task);
-          return Nothing{};
-        };
-      },
-      [](std::size_t, Nothing) {});
+  parallel_for(TaskRuns{count, k_longest_run, k_runs_to_come * threads}, execution, make_worker);
 }
 
 }  // namespace wdelta

@@ -35,7 +35,7 @@ class RunGroups {
  public:
   RunGroups(const Engine& engine, BlockChoice choice) : encoder_(engine, choice) {}
 
-  /// Where all blocks have begun, as an offset in the file.
+  /// The offsets in the file before which all blocks of the segment, and all of its run, begin.
   struct Ends {
     std::uint64_t segment;
     std::uint64_t run;

@@ -43,7 +43,7 @@ class SegmentCoder {
 
     /// Of the file that has more of them.
     std::size_t segment_count() const;
-    /// Where the blocks of segment `index`, and of a run that ends before segment `run_end`, have begun.
+    /// Of segment `index`, in a run that ends before segment `run_end`.
     RunGroups::Ends ends(std::size_t index, std::size_t run_end) const;
   };
 

@@ -40,12 +40,15 @@ TEST_CASE("a group goes on over the segments of a run until it has changes enoug
       {0.0001, {96, 65}, {31, 33}}, {0.02, {64, 32, 64, 1}, {31, 33}}, {0.05, {32, 32, 32, 32, 32, 1}, {31, 32, 1}}};
   for (const auto& [density, first, second] : k_cases) {
     CAPTURE(density);
-    const PlacedFile next{base.path, safetensors_file(with_changes(tensors, density, random))};
+    auto changed = with_changes(tensors, density, random);
+    changed.push_back(random_tensor("new", {"BF16", 16}, 2 * k_segment_blocks * k_block_elements, random));
+    const PlacedFile next{base.path, safetensors_file(changed)};
     const Bytes delta = make_delta({base}, next).bytes;
     CHECK(groups_of(delta, "first") == first);
     CHECK(groups_of(delta, "second") == second);
     // Nothing is shared by blocks that are only coded alone.
     CHECK(groups_of(delta, "alone") == Groups{8, 8});
+    CHECK(groups_of(delta, "new") == Groups{31, 32, 1});
     for (const unsigned threads : {2U, 5U}) {
       CHECK((make_delta({base}, next, {&best_engine(), threads}).bytes == delta));
       CHECK((apply_delta(delta, {base}, {&best_engine(), threads}) == next.bytes));
@@ -53,7 +56,7 @@ TEST_CASE("a group goes on over the segments of a run until it has changes enoug
   }
 }
 
-TEST_CASE("runs end where the file does, are shorter towards its end, and do not depend on what is left of them") {
+TEST_CASE("runs end where the file does, and grow no longer towards its end") {
   for (const std::size_t count : {0, 1, 63, 64, 65, 255, 256, 1000}) {
     CAPTURE(count);
     const TaskRuns runs = SegmentRuns().of(count);
