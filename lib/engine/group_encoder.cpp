@@ -2,6 +2,7 @@
 #include "engine/change_symbols.hpp"
 #include "engine/classed_encoder.hpp"
 #include "engine/group.hpp"
+#include "engine/held_blocks.hpp"
 #include "engine/sign_mask_chooser.hpp"
 #include "engine/sparse.hpp"
 
@@ -36,26 +37,6 @@ struct GatheredBlock {
 
   bool is_classed() const { return !is_only_alone && summary.changes != 0; }
   std::size_t alone_bytes() const { return alone_end - alone_begin; }
-};
-
-/// Blocks that wait for their classes, one behind the other in memory that is kept from group to group.
-struct HeldBlocks {
-  struct Block {
-    std::size_t index;
-    std::size_t base_bytes;
-    std::size_t changes;
-  };
-  std::vector<Block> blocks;
-  ScratchVector<std::uint8_t> base;
-  ScratchVector<std::uint16_t> positions;
-  ScratchVector<std::uint8_t> steps;
-
-  void clear() {
-    blocks.clear();
-    base.clear();
-    positions.clear();
-    steps.clear();
-  }
 };
 
 }  // namespace
@@ -105,7 +86,6 @@ struct GroupEncoder::Scratch {
   void choose_classes(const Engine& engine);
   void keep(const Engine& engine, std::size_t block, const FoundChanges& changes);
   void add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked);
-  void hold(std::size_t index, const FoundChanges& changes);
   Strips choose_strips() const;
   GroupParameters fit_parameters(const CodingKernels& coding);
   std::uint32_t choose_batches(const Strips& strips);
@@ -136,16 +116,9 @@ std::uint64_t GroupEncoder::Scratch::expected_elements() const {
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   bounds = chooser.choose(k_classes_by_default, expected_elements());
   has_far_steps = type.width_bytes == 1 && chooser.has_far_steps();
-  std::size_t base_at = 0;
-  std::size_t change_at = 0;
-  for (const HeldBlocks::Block& block : held.blocks) {
-    const FoundChanges changes = {held.base.span().subspan(base_at, block.base_bytes),
-                                  held.positions.span().subspan(change_at, block.changes),
-                                  held.steps.data() + change_at * type.width_bytes};
-    symbols.add(engine, type, *bounds, block.index, changes);
-    base_at += block.base_bytes;
-    change_at += block.changes;
-  }
+  held.each(type.width_bytes, [&](std::size_t block, const FoundChanges& changes) {
+    symbols.add(engine, type, *bounds, block, changes);
+  });
   held.clear();
 }
 
@@ -154,21 +127,13 @@ void GroupEncoder::Scratch::keep(const Engine& engine, std::size_t block, const 
   if (bounds) {
     symbols.add(engine, type, *bounds, block, changes);
   } else {
-    hold(block, changes);
+    held.add(block, changes, type.width_bytes);
   }
 }
 
 void GroupEncoder::Scratch::add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked) {
   const auto class_count = static_cast<std::uint32_t>(bounds->size()) + 1;
   symbols.add(engine.kernels->coding, type, class_count, block, ranked);
-}
-
-void GroupEncoder::Scratch::hold(std::size_t index, const FoundChanges& changes) {
-  const auto* const typed_steps = static_cast<const std::uint8_t*>(changes.steps);
-  held.blocks.push_back({index, changes.base.size(), changes.positions.size()});
-  held.base.append(changes.base.data(), changes.base.size());
-  held.positions.append(changes.positions.data(), changes.positions.size());
-  held.steps.append(typed_steps, changes.positions.size() * type.width_bytes);
 }
 
 // Of one block each where one may be smaller alone.
@@ -299,7 +264,7 @@ void GroupEncoder::weigh(const ComparedBlock& compared, Bytes& bytes) {
 
   if (!scratch.bounds) {
     scratch.chooser.count(bytes.base(), scratch.type, compared.positions, compared.steps);
-    if (scratch.chooser.change_count() >= k_telling_changes || scratch.held.blocks.size() + 1 >= k_most_held_blocks) {
+    if (scratch.chooser.change_count() >= k_telling_changes || scratch.held.count() + 1 >= k_most_held_blocks) {
       scratch.choose_classes(*engine_);
       if (choice_ != BlockChoice::classed && scratch.has_far_steps) {
         scratch.may_be_alone = true;
