@@ -11,17 +11,12 @@
 namespace wdelta {
 
 inline constexpr std::string_view k_delta_format = "wdelta-delta";
-inline constexpr std::string_view k_delta_version = "1";
-/// Encodings of an entry that the block index names: coded blocks one behind the other, as engine/block.hpp makes them;
-/// in groups, as engine/group.hpp does; a bundle of several tensors; groups with blocks of BlockMode::afresh;
-/// groups with batches of several strips; and groups with strips of several blocks. From the afresh one on each has
-/// what those before have.
-inline constexpr std::uint8_t k_block_encoding = 1;
-inline constexpr std::uint8_t k_group_encoding = 2;
-inline constexpr std::uint8_t k_bundle_encoding = 3;
-inline constexpr std::uint8_t k_afresh_encoding = 4;
-inline constexpr std::uint8_t k_batch_encoding = 5;
-inline constexpr std::uint8_t k_strip_encoding = 6;
+inline constexpr std::string_view k_delta_version = "2";
+/// Encodings of an entry that the block index names: one tensor, in groups as engine/group.hpp makes them, or several.
+inline constexpr std::uint8_t k_tensor_encoding = 1;
+inline constexpr std::uint8_t k_bundle_encoding = 2;
+/// What the index says of a group's strips and its reference, in one number.
+inline constexpr unsigned k_strip_bits = 3;
 /// What the names of a bundle take at most, before they are compressed.
 inline constexpr std::uint64_t k_most_name_bytes = 100'000'000;
 

@@ -61,9 +61,10 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
     throw Error(Fault::corrupt, name, "its header does not have the digest that it says it has");
   }
   if (version == nullptr || *version != k_delta_version) {
-    throw Error(Fault::unsupported, name,
-                fmt::format("delta version {:?} is newer than this wdelta knows (1)", version ? *version : ""),
-                "use a newer wdelta");
+    throw Error(
+        Fault::unsupported, name,
+        fmt::format("is a delta of version {:?}; this wdelta knows {:?}", version ? *version : "", k_delta_version),
+        "use the wdelta that made it, or a newer one");
   }
   delta.payload_digest_ = required_digest(metadata, "payload", name);
   delta.payload_begin_ = header.front().size();
@@ -78,8 +79,36 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
   return delta;
 }
 
+void DeltaReader::read_shape(Cursor& cursor, const std::string& tensor, EntryGroup& group) const {
+  const std::uint64_t shape = cursor.varint();
+  const std::uint64_t strip_bits = shape & ((1U << k_strip_bits) - 1);
+  if (!Strips::may_have(1U << strip_bits)) {
+    throw Error(Fault::corrupt, name(),
+                fmt::format("tensor {:?}: a strip has {} blocks, at most {} expected", tensor, 1U << strip_bits,
+                            k_most_blocks_in_strip));
+  }
+  group.strips.blocks_in_strip = 1U << strip_bits;
+  if (const std::uint64_t back = shape >> k_strip_bits; back != 0) {
+    if (back > references_.size()) {
+      throw Error(
+          Fault::corrupt, name(),
+          fmt::format("tensor {:?}: a group refers to the one {} before it of those that it may refer to, which "
+                      "are {}",
+                      tensor, back, references_.size()));
+    }
+    group.reference = references_.size() - back;
+  }
+  if (group.strips.count() == 1) return;
+  group.strips_in_batch = cursor.varint();
+  if (group.strips_in_batch == 0 || group.strips_in_batch > k_most_strips_in_batch) {
+    throw Error(Fault::corrupt, name(),
+                fmt::format("tensor {:?}: a batch has {} strips, 1 to {} expected", tensor, group.strips_in_batch,
+                            k_most_strips_in_batch));
+  }
+}
+
 // One byte at least for each size and group: no count can make these loops outrun the index.
-void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left, std::uint8_t encoding) {
+void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left) {
   const std::uint64_t block_count = cursor.varint();
   std::vector<DeltaEntry::Place> batches;
   std::vector<EntryGroup> groups;
@@ -93,34 +122,19 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
     return size;
   };
   for (std::uint64_t blocks = 0; blocks < block_count;) {
-    EntryGroup group{blocks, block_count, left.begin, 0, {}, 1, batches.size()};
-    if (encoding != k_block_encoding) {
-      group.block_count = cursor.varint();
-      if (group.block_count == 0 || group.block_count > block_count - blocks) {
-        throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count,
-                                block_count - blocks));
-      }
-      group.parameters_bytes = take("parameters");
+    EntryGroup group;
+    group.first_block = blocks;
+    group.block_count = cursor.varint();
+    if (group.block_count == 0 || group.block_count > block_count - blocks) {
+      throw Error(Fault::corrupt, name(),
+                  fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count,
+                              block_count - blocks));
     }
+    group.parameters_begin = left.begin;
+    group.parameters_bytes = take("parameters");
     group.strips = {group.first_block, group.block_count};
-    if (encoding >= k_batch_encoding && group.parameters_bytes != 0) {
-      group.strips_in_batch = cursor.varint();
-      if (group.strips_in_batch == 0 || group.strips_in_batch > k_most_strips_in_batch) {
-        throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: a batch has {} strips, 1 to {} expected", tensor, group.strips_in_batch,
-                                k_most_strips_in_batch));
-      }
-    }
-    if (encoding == k_strip_encoding && group.parameters_bytes != 0) {
-      const std::uint64_t blocks_in_strip = cursor.varint();
-      if (!Strips::may_have(blocks_in_strip)) {
-        throw Error(Fault::corrupt, name(),
-                    fmt::format("tensor {:?}: a strip has {} blocks, 1, 2, 4 or {} expected", tensor, blocks_in_strip,
-                                k_most_blocks_in_strip));
-      }
-      group.strips.blocks_in_strip = static_cast<std::uint32_t>(blocks_in_strip);
-    }
+    group.first_batch = batches.size();
+    if (group.parameters_bytes != 0) read_shape(cursor, tensor, group);
     for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
       const std::uint64_t begin = left.begin;
       take("blocks");
@@ -130,13 +144,14 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
       throw Error(Fault::corrupt, name(),
                   fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor));
     }
+    if (group.parameters_bytes != 0 && !group.reference) references_.push_back(group);
     groups.push_back(group);
     blocks += group.block_count;
   }
   if (!by_tensor_.emplace(tensor, entries_.size()).second) {
     throw Error(Fault::corrupt, name(), fmt::format("tensor {:?} has two places", tensor));
   }
-  entries_.push_back({tensor, encoding, left.begin - first, std::move(batches), std::move(groups)});
+  entries_.push_back({tensor, left.begin - first, std::move(batches), std::move(groups)});
 }
 
 void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
@@ -147,21 +162,18 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
   if (names.at_end()) throw Error(Fault::corrupt, "", "a bundle of no tensors");
   while (!names.at_end()) {
     const auto letters = names.take(names.varint());
-    const std::string tensor(letters.begin(), letters.end());
-    const std::uint8_t encoding = read_encoding(cursor, tensor);
-    if (encoding == k_bundle_encoding) throw Error(Fault::corrupt, "", "a bundle in a bundle");
-    add_tensor(cursor, tensor, left, encoding);
+    add_tensor(cursor, std::string(letters.begin(), letters.end()), left);
   }
 }
 
 std::uint8_t DeltaReader::read_encoding(Cursor& cursor, const std::string& entry) const {
   const std::uint8_t encoding = cursor.u8();
-  if (encoding >= k_block_encoding && encoding <= k_strip_encoding) return encoding;
+  if (encoding == k_tensor_encoding || encoding == k_bundle_encoding) return encoding;
   // Newer than this program, or damaged: only the payload's digest can tell.
   NoProgress unwatched;
   check_payload({1, &unwatched, {}});
   throw Error(Fault::unsupported, name(),
-              fmt::format("tensor {:?}: encoding {} is not known to this wdelta", entry, encoding),
+              fmt::format("entry {:?}: encoding {} is not known to this wdelta", entry, encoding),
               "use a newer wdelta");
 }
 
@@ -180,7 +192,7 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
       if (encoding == k_bundle_encoding) {
         add_bundle(cursor, left);
       } else {
-        add_tensor(cursor, tensor.name, left, encoding);
+        add_tensor(cursor, tensor.name, left);
       }
       if (left.begin != left.end) {
         throw Error(Fault::corrupt, name(),

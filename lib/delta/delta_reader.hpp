@@ -25,6 +25,8 @@ struct EntryGroup {
   std::uint64_t block_count = 0;
   std::uint64_t parameters_begin = 0;  ///< in the file
   std::uint64_t parameters_bytes = 0;  ///< 0: its blocks need none
+  /// DeltaReader::reference() of it is the group that the parameters refer to; else they refer to none.
+  std::optional<std::size_t> reference;
   Strips strips;
   std::uint64_t strips_in_batch = 1;  ///< that are coded together; of the last batch fewer may be left
   std::size_t first_batch = 0;        ///< among all of the entry
@@ -41,17 +43,10 @@ class DeltaEntry {
     std::uint64_t begin;  ///< in the file
     std::uint64_t end;
   };
-  DeltaEntry(std::string tensor, std::uint8_t encoding, std::uint64_t size_bytes, std::vector<Place> batches,
-             std::vector<EntryGroup> groups)
-      : tensor_(std::move(tensor)),
-        encoding_(encoding),
-        size_bytes_(size_bytes),
-        batches_(std::move(batches)),
-        groups_(std::move(groups)) {}
+  DeltaEntry(std::string tensor, std::uint64_t size_bytes, std::vector<Place> batches, std::vector<EntryGroup> groups)
+      : tensor_(std::move(tensor)), size_bytes_(size_bytes), batches_(std::move(batches)), groups_(std::move(groups)) {}
 
   const std::string& tensor() const { return tensor_; }
-  /// Whether its encoding has blocks that are coded afresh.
-  bool has_afresh_blocks() const { return encoding_ >= k_afresh_encoding; }
   /// The blocks of the strip that the block is in.
   IndexRange strip_of(std::uint64_t block) const;
   std::uint64_t block_count() const {
@@ -75,7 +70,6 @@ class DeltaEntry {
 
  private:
   std::string tensor_;
-  std::uint8_t encoding_;
   std::uint64_t size_bytes_;
   std::vector<Place> batches_;
   std::vector<EntryGroup> groups_;
@@ -95,6 +89,8 @@ class DeltaReader {
 
   /// In the order of the payload.
   std::span<const DeltaEntry> entries() const { return entries_; }
+  /// A group that others refer to, of any entry.
+  const EntryGroup& reference(std::size_t number) const { return references_[number]; }
   /// The entry of a tensor, or null: then the tensor has the bits of its source.
   const DeltaEntry* find(const std::string& tensor) const;
   /// The front of the result where it is not that of the first base file.
@@ -112,7 +108,8 @@ class DeltaReader {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  void add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left, std::uint8_t encoding);
+  void add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left);
+  void read_shape(Cursor& cursor, const std::string& tensor, EntryGroup& group) const;
   void add_bundle(Cursor& cursor, Stretch& left);
   std::uint8_t read_encoding(Cursor& cursor, const std::string& entry) const;
   void read_front(const SafetensorsHeader& header, const Metadata& metadata);
@@ -123,6 +120,7 @@ class DeltaReader {
   Digest payload_digest_;
   std::uint64_t payload_begin_ = 0;
   std::vector<DeltaEntry> entries_;
+  std::vector<EntryGroup> references_;  // groups that have parameters and refer to none
   std::unordered_map<std::string, std::size_t> by_tensor_;
   std::optional<std::vector<std::uint8_t>> stored_front_;
 };

@@ -7,6 +7,7 @@
 #include "delta/container.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <numeric>
 #include <set>
@@ -23,16 +24,9 @@ void DeltaWriter::append_group(const CodedGroup& group) {
   Entry& entry = entries_.back();
   const std::size_t before = entry.lengths.size();
   for (const std::size_t size : group.batch_bytes) append_varint(entry.lengths, size);
-  entry.groups.push_back({group.blocks.size(), group.parameters.size(), group.blocks_in_strip, group.strips_in_batch,
-                          entry.lengths.size() - before});
-  const auto is_afresh = [](const BlockSummary& block) { return block.mode == BlockMode::afresh; };
-  if (group.blocks_in_strip > 1) {
-    entry.encoding = k_strip_encoding;
-  } else if (group.strips_in_batch > 1) {
-    entry.encoding = std::max(entry.encoding, k_batch_encoding);
-  } else if (std::ranges::any_of(group.blocks, is_afresh)) {
-    entry.encoding = std::max(entry.encoding, k_afresh_encoding);
-  }
+  const Strips strips{entry.block_count, group.blocks.size(), group.blocks_in_strip};
+  entry.groups.push_back({group.blocks.size(), entry.lengths.size() - before, group.parameters.size(), group.reference,
+                          strips, group.strips_in_batch});
   entry.block_count += group.blocks.size();
   entry.size_bytes += group.parameters.size() + group.bytes.size();
   append_payload(group.parameters);
@@ -42,21 +36,21 @@ void DeltaWriter::append_group(const CodedGroup& group) {
 void DeltaWriter::append_unchanged_blocks(std::uint64_t count) {
   if (count == 0) return;
   Entry& entry = entries_.back();
-  entry.groups.push_back({count, 0, 1, 1, static_cast<std::size_t>(count)});
+  entry.groups.push_back({.block_count = count, .lengths_bytes = static_cast<std::size_t>(count)});
   entry.lengths.insert(entry.lengths.end(), count, 0);
   entry.block_count += count;
 }
 
-void DeltaWriter::append_entry(const Entry& entry, std::vector<std::uint8_t>& index) {
-  index.push_back(entry.encoding);
+void DeltaWriter::append_tensor(const Entry& entry, std::vector<std::uint8_t>& index) {
   append_varint(index, entry.block_count);
   auto lengths = entry.lengths.begin();
   for (const Group& group : entry.groups) {
     append_varint(index, group.block_count);
     append_varint(index, group.parameters_bytes);
     if (group.parameters_bytes != 0) {
-      if (entry.encoding >= k_batch_encoding) append_varint(index, group.strips_in_batch);
-      if (entry.encoding >= k_strip_encoding) append_varint(index, group.blocks_in_strip);
+      const auto strip_bits = static_cast<std::size_t>(std::countr_zero(group.strips.blocks_in_strip));
+      append_varint(index, group.reference << k_strip_bits | strip_bits);
+      if (group.strips.count() > 1) append_varint(index, group.strips_in_batch);
     }
     const auto end = lengths + static_cast<std::ptrdiff_t>(group.lengths_bytes);
     index.insert(index.end(), lengths, end);
@@ -163,8 +157,9 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
       append_names(bundle, index);
     } else {
       add_entry(bundle.front().name, bundle.front().size_bytes);
+      index.push_back(k_tensor_encoding);
     }
-    for (const Entry& entry : bundle) append_entry(entry, index);
+    for (const Entry& entry : bundle) append_tensor(entry, index);
     left = left.subspan(bundle.size());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));

@@ -20,7 +20,7 @@ namespace wdelta {
 
 /// Writes the container of wdelta-delta(5). The header comes first in the file but is known last, so blocks are spooled
 /// beside the output (never in a small /tmp) and copied behind the header by finish(). One thread; memory is the block
-/// index: up to three bytes a block, and 32 a group.
+/// index: up to three bytes a block, and 64 a group.
 class DeltaWriter {
  public:
   /// `path`: the output; nothing appears there before the caller commits what finish() returns.
@@ -49,10 +49,12 @@ class DeltaWriter {
  private:
   struct Group {
     std::uint64_t block_count;
-    std::uint64_t parameters_bytes;
-    std::uint32_t blocks_in_strip;
-    std::uint32_t strips_in_batch;
     std::size_t lengths_bytes;  // of its part of `lengths`
+    std::uint64_t parameters_bytes = 0;
+    // Of a group that has parameters.
+    std::size_t reference = 0;
+    Strips strips = {};
+    std::uint32_t strips_in_batch = 1;
   };
   struct Entry {
     std::string name;
@@ -60,9 +62,8 @@ class DeltaWriter {
     std::vector<Group> groups;
     std::vector<std::uint8_t> lengths;  // of batches, as the index has them
     std::uint64_t block_count = 0;
-    std::uint8_t encoding = k_group_encoding;  // the least that has all that its groups have
   };
-  static void append_entry(const Entry& entry, std::vector<std::uint8_t>& index);
+  static void append_tensor(const Entry& entry, std::vector<std::uint8_t>& index);
   static std::size_t bundle_length(std::span<const Entry> entries);
   static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
   void append_payload(std::span<const std::uint8_t> bytes);

@@ -16,13 +16,14 @@ GroupEncoder& RunGroups::encoder_for(std::size_t tensor, const Tensor& layout, s
     return (std::min(end_of_blocks_before(layout, offset), layout.end) - begin) / type.width_bytes;
   };
   encoder_.begin(type, matrix_place(layout, (begin - layout.begin) / type.width_bytes),
-                 {elements_up_to(ends.segment), elements_up_to(ends.run)});
+                 {elements_up_to(ends.segment), elements_up_to(ends.run), (ends.run - begin) / type.width_bytes});
   tensor_ = tensor;
   return encoder_;
 }
 
 void RunGroups::end_segment(bool ends_run, CodedSegment& coded) {
   if (ends_run || (tensor_ && encoder_.has_enough())) finish(coded);
+  if (ends_run) encoder_.begin_run();
 }
 
 void RunGroups::finish(CodedSegment& coded) {

@@ -24,7 +24,7 @@ using CodedSegment = std::vector<TensorGroup>;
 /// of a delta do; on how many threads there are they do not.
 struct SegmentRuns {
   std::size_t longest = 8;       ///< longer ones hardly make groups of few changes smaller
-  std::size_t least_parts = 32;  ///< see TaskRuns: so many threads share even the end of a file
+  std::size_t least_parts = 16;  ///< see TaskRuns: so many threads share even the end of a file
 
   TaskRuns of(std::size_t segment_count) const { return {segment_count, longest, least_parts}; }
 };
@@ -33,7 +33,7 @@ struct SegmentRuns {
 /// until there are enough for the parameters of a group to be worth what they take. One per thread.
 class RunGroups {
  public:
-  RunGroups(const Engine& engine, BlockChoice choice) : encoder_(engine, choice) {}
+  RunGroups(const Engine& engine, BlockChoice choice) : encoder_(engine, choice) { encoder_.begin_run(); }
 
   /// The offsets in the file before which all blocks of the segment, and all of its run, begin.
   struct Ends {

@@ -4,6 +4,7 @@
 #include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "delta/group_references.hpp"
 #include "delta/tensor_plan.hpp"
 #include "engine/classed_decoder.hpp"
 #include "engine/group.hpp"
@@ -135,6 +136,7 @@ class StepBlocks {
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;
   std::vector<Group> groups_;  // those that have parameters
+  GroupReferences references_;
   std::vector<Batch> batches_;
   bool is_read_ = false;  // since begin()
   // Bytes of the delta from coded_begin_ on, and as many as are there.

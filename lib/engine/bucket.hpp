@@ -15,7 +15,7 @@ constexpr std::uint64_t bucket_begin(std::uint32_t bucket) {
   return bucket < 4 ? bucket : std::uint64_t{2 + (bucket & 1)} << bucket_raw_bits(bucket);
 }
 
-inline constexpr std::uint32_t k_gap_buckets = 38;        ///< numbers up to 2^19 - 1
+inline constexpr std::uint32_t k_gap_buckets = 42;        ///< numbers up to 2^21 - 1
 inline constexpr std::uint32_t k_magnitude_buckets = 62;  ///< numbers up to 2^31 - 1
 inline constexpr std::uint32_t k_step_symbols = 2 * k_magnitude_buckets;
 /// Of a gap and a magnitude.

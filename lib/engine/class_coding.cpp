@@ -2,39 +2,25 @@
 #include "engine/class_coding.hpp"
 
 #include "base/error.hpp"
+#include "engine/told_numbers.hpp"
 
 #include <algorithm>
 
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_last_code = 255;  // of a probability
-constexpr std::uint32_t k_last_weight_code = 63;
 constexpr std::uint32_t k_codes_of_octave = 16;   // of probabilities
 constexpr std::uint32_t k_buckets_of_octave = 2;  // of numbers
 
-// Orders of the exponential Golomb codes of brief parameters.
+// Orders of exponential Golomb codes.
 constexpr std::uint32_t k_gap_buckets_order = 2;
 constexpr std::uint32_t k_rarity_order = 3;
 constexpr std::uint32_t k_sign_order = 3;
 constexpr std::uint32_t k_weight_order = 2;
 
-/// A probability's code among those of smaller and smaller probabilities; the same backwards.
-std::uint32_t rarity(std::uint32_t code) { return code ^ 15; }
-
-/// How far gaps go about, where elements change with such a probability: six times the mean.
-std::uint32_t expected_gap_buckets(std::uint32_t rarity) { return (rarity + 1) / 8 + 6; }
-
 void require_weight(const WeightCodes& weights) {
   if (std::ranges::all_of(weights, [](std::uint8_t weight) { return weight == 0; }))
     refuse_group_parameters("all weights are 0");
-}
-
-WeightCodes read_weights(BitReader& bits, std::uint32_t count) {
-  WeightCodes weights(count);
-  for (std::uint8_t& weight : weights) weight = static_cast<std::uint8_t>(bits.read(6));
-  require_weight(weights);
-  return weights;
 }
 
 Weights weights_of(const WeightCodes& codes) {
@@ -47,44 +33,6 @@ Weights magnitude_weights_of(const ClassCoding& coding) {
   return coding.magnitude_probability ? geometric_weights(*coding.magnitude_probability, coding.magnitude_buckets)
                                       : weights_of(coding.magnitude_weights);
 }
-
-/// A number, what it is expected to be, and the order of the code of the difference.
-struct Expected {
-  std::uint32_t value;
-  std::uint32_t order;
-};
-struct Range {
-  std::uint32_t least;
-  std::uint32_t most;
-};
-
-/// Numbers on their way into bits, and, by the same description, out of them.
-class Tell {
- public:
-  explicit Tell(BitWriter& bits) : bits_(&bits) {}
-  void flag(bool& is_set) { bits_->write(is_set ? 1 : 0, 1); }
-  void number(std::uint32_t& value, Expected expected, Range, const char*) {
-    bits_->write_difference(value, expected.value, expected.order);
-  }
-
- private:
-  BitWriter* bits_;
-};
-
-class Hear {
- public:
-  explicit Hear(BitReader& bits) : bits_(&bits) {}
-  void flag(bool& is_set) { is_set = bits_->read(1) != 0; }
-  void number(std::uint32_t& value, Expected expected, Range range, const char* what_is_wrong) {
-    const std::int64_t heard = bits_->read_difference(expected.value, expected.order);
-    if (bits_->is_overrun()) refuse_group_parameters("they are cut off");
-    if (heard < range.least || heard > range.most) refuse_group_parameters(what_is_wrong);
-    value = static_cast<std::uint32_t>(heard);
-  }
-
- private:
-  BitReader* bits_;
-};
 
 template <class Exchange>
 void exchange_weights(Exchange& exchange, WeightCodes& weights, std::uint32_t count) {
@@ -103,7 +51,8 @@ void exchange_weights(Exchange& exchange, WeightCodes& weights, std::uint32_t co
 template <class Exchange>
 std::uint32_t exchange_probability(Exchange& exchange, std::optional<std::uint8_t>& code, std::uint32_t expected) {
   std::uint32_t value = rarity(code.value_or(0));
-  exchange.number(value, {expected, k_rarity_order}, {0, k_last_code}, "a probability has a code that there is not");
+  exchange.number(value, {expected, k_rarity_order}, {0, k_last_probability_code},
+                  "a probability has a code that there is not");
   code = static_cast<std::uint8_t>(rarity(value));
   return value;
 }
@@ -122,32 +71,8 @@ Frequencies ClassCoding::step_frequencies() const {
   return wdelta::step_frequencies(magnitude_weights_of(*this), sign);
 }
 
-ClassCoding read_class(BitReader& bits, const ClassLimits& limits) {
-  ClassCoding coding;
-  if (bits.read(1) == 0) return coding;
-  const bool is_geometric = bits.read(1) == 0;
-  coding.gap_buckets = bits.read(limits.gap_buckets <= 32 ? 5 : 6) + 1;
-  if (coding.gap_buckets > limits.gap_buckets) refuse_group_parameters("a gap is longer than a strip");
-  if (is_geometric) {
-    coding.gap_probability = static_cast<std::uint8_t>(bits.read(8));
-  } else {
-    coding.gap_weights = read_weights(bits, coding.gap_buckets);
-  }
-  const bool is_magnitude_geometric = bits.read(1) == 0;
-  coding.magnitude_buckets = bits.read(6) + 1;
-  if (coding.magnitude_buckets > limits.magnitude_buckets) refuse_group_parameters("a step is wider than the element");
-  if (is_magnitude_geometric) {
-    coding.magnitude_probability = static_cast<std::uint8_t>(bits.read(8));
-  } else {
-    coding.magnitude_weights = read_weights(bits, coding.magnitude_buckets);
-  }
-  if (limits.is_masked) coding.sign = static_cast<std::uint8_t>(bits.read(8));
-  if (coding.sign == 0) refuse_group_parameters("a sign is never set");
-  return coding;
-}
-
 template <class Exchange>
-void BriefClasses::exchange(Exchange exchange, ClassCoding& coding) {
+void ClassSeries::exchange(Exchange exchange, ClassCoding& coding) {
   bool is_used = coding.is_used();
   exchange.flag(is_used);
   if (!is_used) return;
@@ -162,7 +87,7 @@ void BriefClasses::exchange(Exchange exchange, ClassCoding& coding) {
   } else {
     const std::uint32_t rarity = exchange_probability(exchange, coding.gap_probability, gap_rarity_);
     exchange.number(coding.gap_buckets, {expected_gap_buckets(rarity), 0}, gap_range, k_far_gap);
-    gap_rarity_ = std::min(rarity + k_codes_of_octave, k_last_code);
+    gap_rarity_ = std::min(rarity + k_codes_of_octave, k_last_probability_code);
   }
   gap_buckets_ = coding.gap_buckets;
 
@@ -179,7 +104,7 @@ void BriefClasses::exchange(Exchange exchange, ClassCoding& coding) {
 
 // Of one bucket nothing is told: it has all the weight.
 template <class Exchange>
-void BriefClasses::exchange_magnitudes(Exchange& exchange, ClassCoding& coding) {
+void ClassSeries::exchange_magnitudes(Exchange& exchange, ClassCoding& coding) {
   if (coding.magnitude_buckets == 1) {
     coding.magnitude_weights = {k_last_weight_code};
     return;
@@ -194,15 +119,15 @@ void BriefClasses::exchange_magnitudes(Exchange& exchange, ClassCoding& coding) 
   }
 }
 
-void BriefClasses::write(ClassCoding coding, BitWriter& bits) { exchange(Tell(bits), coding); }
+void ClassSeries::write(ClassCoding coding, BitWriter& bits) { exchange(Tell(bits), coding); }
 
-ClassCoding BriefClasses::read(BitReader& bits) {
+ClassCoding ClassSeries::read(BitReader& bits) {
   ClassCoding coding;
   exchange(Hear(bits), coding);
   return coding;
 }
 
-std::uint32_t brief_bits(const WeightCodes& weights) {
+std::uint32_t told_bits(const WeightCodes& weights) {
   std::uint32_t bits = 0;
   std::uint32_t before = k_last_weight_code;
   for (const std::uint8_t weight : weights) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the changes of one class are coded, and how the parameters of a group tell it (wdelta-delta.5, "Groups" and
-// "Brief parameters").
+// "Classes").
 #pragma once
 
 #include "engine/bits.hpp"
@@ -9,13 +9,19 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 namespace wdelta {
 
 /// One code for each bucket: symbol_table.hpp, "Weights in 6 bits".
 using WeightCodes = BoundedList<std::uint8_t, 64>;
 static_assert(k_gap_buckets <= 64 && k_magnitude_buckets <= 64);
+
+inline constexpr std::uint32_t k_last_weight_code = 63;
+inline constexpr std::uint32_t k_last_probability_code = 255;
+/// A probability's code among those of smaller and smaller probabilities; the same backwards.
+constexpr std::uint32_t rarity(std::uint32_t code) { return code ^ 15; }
+/// How far gaps go about, where elements change with such a probability: six times the mean.
+constexpr std::uint32_t expected_gap_buckets(std::uint32_t rarity) { return (rarity + 1) / 8 + 6; }
 
 struct ClassCoding {
   std::optional<std::uint8_t> gap_probability;  ///< as probability_code() says; else gap_weights
@@ -39,19 +45,13 @@ struct ClassLimits {
   bool is_masked;  ///< whether each tells the probability of a sign
 };
 
-/// Throws Error(corrupt) with an empty object.
-[[noreturn]] void refuse_group_parameters(const std::string& what);
-
-/// The next class of parameters that are not brief. Throws as above.
-ClassCoding read_class(BitReader& bits, const ClassLimits& limits);
-
-/// The classes of brief parameters, one after the other, each told by what is different from those before.
-class BriefClasses {
+/// The classes of a group that has no reference, one after the other, each told by what is different from those before.
+class ClassSeries {
  public:
-  explicit BriefClasses(const ClassLimits& limits) : limits_(limits) {}
+  explicit ClassSeries(const ClassLimits& limits) : limits_(limits) {}
 
   void write(ClassCoding coding, BitWriter& bits);
-  /// Throws as above.
+  /// Throws Error(corrupt) with an empty object.
   ClassCoding read(BitReader& bits);
 
  private:
@@ -69,7 +69,7 @@ class BriefClasses {
   std::uint32_t sign_ = 128;
 };
 
-/// How many bits of brief parameters such a row of weights takes.
-std::uint32_t brief_bits(const WeightCodes& weights);
+/// How many bits such a row of weights takes.
+std::uint32_t told_bits(const WeightCodes& weights);
 
 }  // namespace wdelta

@@ -8,15 +8,7 @@
 #include <vector>
 
 namespace wdelta {
-
 namespace {
-
-/// How many buckets up to the last that is used.
-template <std::size_t size>
-std::uint32_t used_buckets(const std::array<std::uint32_t, size>& counts) {
-  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::uint32_t count) { return count != 0; });
-  return static_cast<std::uint32_t>(counts.rend() - last);
-}
 
 WeightCodes weight_codes(std::span<const std::uint32_t> counts) {
   const std::uint32_t largest = *std::ranges::max_element(counts);
@@ -48,7 +40,7 @@ void fit_magnitudes(std::span<const std::uint32_t> counts, ClassCoding& coding) 
   const auto all = static_cast<double>(changes);
   const auto cost = [&] { return cost_of(counts, coding.magnitude_frequencies()); };
   if (coding.magnitude_buckets == 1) return;
-  std::uint64_t least = cost() + bits_as_cost(brief_bits(coding.magnitude_weights));
+  std::uint64_t least = cost() + bits_as_cost(told_bits(coding.magnitude_weights));
   std::optional<std::uint8_t> best;
   // As the mean says, and, as few that are far make that large, as the share of the smallest says.
   for (const double probability : {all / (all + sum), counts[0] / all}) {
@@ -64,6 +56,21 @@ void fit_magnitudes(std::span<const std::uint32_t> counts, ClassCoding& coding) 
 
 }  // namespace
 
+std::uint8_t fitted_gap_probability(const ClassSymbolCounts& counts) {
+  return probability_code(static_cast<double>(counts.changes) / static_cast<double>(counts.changes + counts.gap_sum));
+}
+
+std::uint8_t sign_probability(std::uint64_t negatives, std::uint64_t changes) {
+  const std::uint64_t rounded = (negatives * 256 + changes / 2) / changes;
+  return static_cast<std::uint8_t>(std::clamp<std::uint64_t>(rounded, 1, 255));
+}
+
+std::array<std::uint32_t, k_magnitude_buckets> magnitudes_of(const ClassSymbolCounts& counts) {
+  std::array<std::uint32_t, k_magnitude_buckets> magnitudes;
+  for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = counts.steps[2 * i] + counts.steps[2 * i + 1];
+  return magnitudes;
+}
+
 ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
   ClassCoding coding;
   if (counts.changes == 0) return coding;
@@ -71,21 +78,16 @@ ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs) {
   const std::span<const std::uint32_t> gaps = std::span(counts.gaps).first(coding.gap_buckets);
   coding.gap_weights = weight_codes(gaps);
   const std::uint64_t weights_cost =
-      cost_of(gaps, coding.gap_frequencies()) + bits_as_cost(brief_bits(coding.gap_weights));
-  coding.gap_probability =
-      probability_code(static_cast<double>(counts.changes) / static_cast<double>(counts.changes + counts.gap_sum));
+      cost_of(gaps, coding.gap_frequencies()) + bits_as_cost(told_bits(coding.gap_weights));
+  coding.gap_probability = fitted_gap_probability(counts);
   if (cost_of(gaps, coding.gap_frequencies()) + bits_as_cost(k_probability_bits) <= weights_cost) {
     coding.gap_weights.clear();
   } else {
     coding.gap_probability.reset();
   }
-  std::array<std::uint32_t, k_magnitude_buckets> magnitudes;
-  for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = counts.steps[2 * i] + counts.steps[2 * i + 1];
+  const auto magnitudes = magnitudes_of(counts);
   fit_magnitudes(std::span(magnitudes).first(used_buckets(magnitudes)), coding);
-  if (signs == Signs::masked) {
-    const std::uint64_t rounded = (std::uint64_t{counts.negatives} * 256 + counts.changes / 2) / counts.changes;
-    coding.sign = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(rounded, 1, 255));
-  }
+  if (signs == Signs::masked) coding.sign = sign_probability(counts.negatives, counts.changes);
   return coding;
 }
 

@@ -5,7 +5,9 @@
 #include "engine/bucket.hpp"
 #include "engine/class_coding.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace wdelta {
@@ -21,6 +23,21 @@ struct ClassSymbolCounts {
 
 /// masked: the group has a sign mask, and `negatives` is what it left.
 enum class Signs { plain, masked };
+
+/// How many of each magnitude bucket, whatever the sign.
+std::array<std::uint32_t, k_magnitude_buckets> magnitudes_of(const ClassSymbolCounts& counts);
+/// How many buckets up to the last that is used.
+template <std::size_t size>
+std::uint32_t used_buckets(const std::array<std::uint32_t, size>& counts) {
+  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::uint32_t count) { return count != 0; });
+  return static_cast<std::uint32_t>(counts.rend() - last);
+}
+
+// Of a class that has some changes:
+/// The code of the probability that suits its gaps.
+std::uint8_t fitted_gap_probability(const ClassSymbolCounts& counts);
+/// What so many negative signs make, in 1/256: from 1 to 255.
+std::uint8_t sign_probability(std::uint64_t negatives, std::uint64_t changes);
 
 /// The cheapest coding for these.
 ClassCoding fitted(const ClassSymbolCounts& counts, Signs signs);

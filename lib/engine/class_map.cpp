@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace wdelta {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 // half as much more for its time.
 constexpr std::uint64_t k_class_bits = 56;
 constexpr std::uint64_t k_class_bits_per_strip = 6;
+// About what it takes to tell all classes by what they are like in a reference.
+constexpr std::uint64_t k_reference_bits = 16;
 // Of all bits: what a class should save beyond what it takes, and what a class in the middle of several contexts
 // should.
 constexpr std::uint64_t k_worthless_part = 512;
@@ -142,14 +145,44 @@ std::vector<ClassChooser::Run> ClassChooser::runs() const {
   return runs;
 }
 
-ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded_elements) const {
-  const std::vector<Run> runs = this->runs();
-  // What a class costs is paid once for all elements that are coded with it, not only for those counted here.
-  const std::uint64_t paying_elements = std::max(element_count_, coded_elements);
+std::vector<ClassChooser::ContextCounts> ClassChooser::by_class(const ClassBounds& bounds) const {
+  std::vector<ContextCounts> classes(bounds.size() + 1);
+  for (std::size_t context = 0; context < contexts_.size(); ++context) {
+    if (is_counted_[context]) join(classes[class_of(static_cast<std::uint8_t>(context), bounds)], contexts_[context]);
+  }
+  return classes;
+}
+
+std::vector<ClassTotals> ClassChooser::totals(const ClassBounds& bounds) const {
+  std::vector<ClassTotals> totals;
+  for (const ContextCounts& counts : by_class(bounds)) {
+    totals.push_back(
+        {counts.elements, std::accumulate(counts.changes.begin(), counts.changes.end(), std::uint64_t{0})});
+  }
+  return totals;
+}
+
+// What a class costs is paid once for all elements that are coded with it, not only for those counted here.
+std::uint64_t ClassChooser::shared_cost(std::uint64_t bits, std::uint64_t coded_elements) const {
+  return (bits << 16) * element_count_ / std::max(element_count_, coded_elements);
+}
+
+// Of the numbers of changes of one class.
+std::uint64_t ClassChooser::strip_bits(std::uint64_t coded_elements) const {
   const std::uint64_t strip_elements =
       std::uint64_t{usual_blocks_in_strip(change_count_, element_count_)} * k_block_elements;
-  const std::uint64_t class_bits = k_class_bits + k_class_bits_per_strip * (paying_elements / strip_elements + 1);
-  const std::uint64_t class_cost = (class_bits << 16) * element_count_ / paying_elements;
+  return k_class_bits_per_strip * (std::max(element_count_, coded_elements) / strip_elements + 1);
+}
+
+std::uint64_t ClassChooser::cost_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const {
+  std::uint64_t cost = shared_cost(k_reference_bits + (bounds.size() + 1) * strip_bits(coded_elements), coded_elements);
+  for (const ContextCounts& counts : by_class(bounds)) cost += cost_as_one_class(counts);
+  return cost;
+}
+
+ClassChooser::Choice ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded_elements) const {
+  const std::vector<Run> runs = this->runs();
+  const std::uint64_t class_cost = shared_cost(k_class_bits + strip_bits(coded_elements), coded_elements);
 
   // cheapest[k][j]: the first j runs in k classes; cut[k][j]: where the last of them begins.
   const std::size_t n = runs.size();
@@ -182,12 +215,12 @@ ClassBounds ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded
   for (std::size_t k = 2; k <= most_classes; ++k) least = std::min(least, cheapest[k][n]);
   std::size_t classes = 1;
   while (cheapest[classes][n] > least + least / k_worthless_part) ++classes;
-  ClassBounds bounds;
+  Choice choice{{}, cheapest[classes][n]};
   for (std::size_t at = n; classes > 1; --classes) {
     at = cut[classes][at];
-    bounds.insert(bounds.begin(), runs[at].first);
+    choice.bounds.insert(choice.bounds.begin(), runs[at].first);
   }
-  return bounds;
+  return choice;
 }
 
 }  // namespace wdelta

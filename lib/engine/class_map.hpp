@@ -31,6 +31,12 @@ inline std::uint8_t class_of(std::uint8_t context, const ClassBounds& bounds) {
   return static_cast<std::uint8_t>(std::ranges::upper_bound(bounds, context) - bounds.begin());
 }
 
+/// Elements of a class, and how many of them change.
+struct ClassTotals {
+  std::uint64_t elements = 0;
+  std::uint64_t changes = 0;
+};
+
 /// Contexts of elements and of changes, counted over some blocks, and the bounds that fit them.
 class ClassChooser {
  public:
@@ -44,9 +50,17 @@ class ClassChooser {
   /// more than how large they are.
   bool has_far_steps() const;
 
+  struct Choice {
+    ClassBounds bounds;
+    std::uint64_t cost;  ///< of what was counted, in 1/65536 of a bit
+  };
   /// As few bounds as make the changes about as cheap to code as any with at most `most_classes` do. `coded_elements`:
   /// how many elements will be coded with them, which pay for the tables of each class together.
-  ClassBounds choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
+  Choice choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
+  /// What such bounds cost where all that is told of classes is numbers of changes.
+  std::uint64_t cost_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const;
+  /// What was counted of each class.
+  std::vector<ClassTotals> totals(const ClassBounds& bounds) const;
 
  private:
   // Distances of 1 to 4 each, then one for each power of two: of contexts next to each other those of the one are often
@@ -62,6 +76,10 @@ class ClassChooser {
   };
   void join(ContextCounts& counts, const ContextCounts& others) const;
   std::uint64_t cost_as_one_class(const ContextCounts& counts) const;
+  std::vector<ContextCounts> by_class(const ClassBounds& bounds) const;
+  /// What takes so many bits for a group of so many elements, as a part of what was counted.
+  std::uint64_t shared_cost(std::uint64_t bits, std::uint64_t coded_elements) const;
+  std::uint64_t strip_bits(std::uint64_t coded_elements) const;
   std::vector<Run> runs() const;
 
   std::array<ContextCounts, 256> contexts_{};

@@ -17,13 +17,14 @@ namespace {
 
 }  // namespace
 
-GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape)
-    : shape_(shape), parameters_(read_group_parameters(parameters, shape)) {
-  // Left unset where a class has no symbols: none is looked up there.
+GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape,
+                         const GroupReference* reference)
+    : shape_(shape), parameters_(read_group_parameters(parameters, shape, reference)) {
+  // Left unset where a class has no changes: none is looked up there.
   decode_tables_ = std::make_unique_for_overwrite<DecodeTable[]>(2 * parameters_.classes.size());
   for (std::size_t k = 0; k < parameters_.classes.size(); ++k) {
     const ClassCoding& coding = parameters_.classes[k];
-    if (!coding.is_used()) continue;
+    if (std::ranges::all_of(parameters_.strips, [&](const ClassCounts& counts) { return counts[k] == 0; })) continue;
     fill_decode_table(coding.gap_frequencies(), decode_tables_[2 * k]);
     fill_decode_table(coding.step_frequencies(), decode_tables_[2 * k + 1]);
   }

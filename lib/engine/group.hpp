@@ -17,8 +17,11 @@ namespace wdelta {
 struct CodedGroup {
   std::vector<std::uint8_t> parameters;  ///< empty when no block needs any
   std::vector<BlockSummary> blocks;
-  std::uint32_t blocks_in_strip = 1;     ///< strips.hpp
-  std::uint32_t strips_in_batch = 1;     ///< that are coded together; of the last batch fewer may be left
+  std::uint32_t blocks_in_strip = 1;  ///< strips.hpp
+  std::uint32_t strips_in_batch = 1;  ///< that are coded together; of the last batch fewer may be left
+  /// The group that its parameters refer to, counted backwards among those that have parameters and refer to none: 1 is
+  /// the last of them. 0: none.
+  std::size_t reference = 0;
   std::vector<std::size_t> batch_bytes;  ///< the size of each; 0 where nothing changed
   std::vector<std::uint8_t> bytes;       ///< the coded batches, one behind the other
 
@@ -50,6 +53,7 @@ struct RankedChanges;  // change_symbols.hpp
 struct ExpectedElements {
   std::uint64_t least;
   std::uint64_t most;
+  std::uint64_t of_run = 0;  ///< it and those behind it, in their run
 
   static ExpectedElements exactly(std::uint64_t count) { return {count, count}; }
 };
@@ -62,6 +66,9 @@ class GroupEncoder {
   ~GroupEncoder();
   GroupEncoder(GroupEncoder&&) noexcept;
 
+  /// Groups from here on may refer to each other: whoever decodes them has to have those between in the same order.
+  /// Before the first run none refers to any.
+  void begin_run();
   /// Begins a group of blocks, the first element of which lies at `place`. What is expected matters for size alone.
   void begin(ElementType type, const MatrixPlace& place, ExpectedElements expected);
   /// The next block: see BlockEncoder::encode(). All but the last are whole. Nothing is kept of the spans.
@@ -104,8 +111,9 @@ class GroupEncoder {
 /// The parameters of a group, ready to decode its blocks. Immutable: threads may share one.
 class GroupTables {
  public:
-  /// Throws Error(corrupt) with an empty object.
-  GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape);
+  /// `reference`: what the group refers to, or null. Throws Error(corrupt) with an empty object.
+  GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape,
+              const GroupReference* reference = nullptr);
 
   const GroupParameters& parameters() const { return parameters_; }
   const GroupShape& shape() const { return shape_; }

@@ -3,6 +3,7 @@
 #include "engine/classed_encoder.hpp"
 #include "engine/group.hpp"
 #include "engine/held_blocks.hpp"
+#include "engine/known_groups.hpp"
 #include "engine/sign_mask_chooser.hpp"
 #include "engine/sparse.hpp"
 
@@ -46,6 +47,7 @@ void CodedGroup::clear() {
   blocks.clear();
   blocks_in_strip = 1;
   strips_in_batch = 1;
+  reference = 0;
   batch_bytes.clear();
   bytes.clear();
 }
@@ -79,6 +81,7 @@ struct GroupEncoder::Scratch {
   std::size_t change_count = 0;
   std::vector<std::size_t> batches;  // of how many strips with changes each is that has some
   ClassedEncoder classed;
+  KnownGroups known;  // of the run
 
   void clear();
   GatheredBlock& begin_block(std::uint32_t block_elements);
@@ -87,7 +90,7 @@ struct GroupEncoder::Scratch {
   void keep(const Engine& engine, std::size_t block, const FoundChanges& changes);
   void add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked);
   Strips choose_strips() const;
-  GroupParameters fit_parameters(const CodingKernels& coding);
+  GroupParameters fit_parameters(const CodingKernels& coding, const Strips& strips);
   std::uint32_t choose_batches(const Strips& strips);
   std::size_t list_batches(std::size_t strips_in_batch);
   std::span<const GatheredBlock> blocks_of(const IndexRange& range) const {
@@ -114,7 +117,17 @@ std::uint64_t GroupEncoder::Scratch::expected_elements() const {
 }
 
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
-  bounds = chooser.choose(k_classes_by_default, expected_elements());
+  const KnownGroups::Group* const like = known.of(type);
+  const std::uint64_t elements = expected_elements();
+  // Of the first in a run: others may refer to it, and pay for its classes too.
+  const std::uint64_t paying = like ? elements : std::max(elements, expected.of_run);
+  ClassChooser::Choice choice = chooser.choose(k_classes_by_default, paying);
+  if (like) {
+    const GroupReference& reference = like->reference;
+    const std::uint64_t cost = chooser.cost_of_known(reference.bounds, elements);
+    if (cost + mismatch(chooser.totals(reference.bounds), reference) <= choice.cost) choice.bounds = reference.bounds;
+  }
+  bounds = std::move(choice.bounds);
   has_far_steps = type.width_bytes == 1 && chooser.has_far_steps();
   held.each(type.width_bytes, [&](std::size_t block, const FoundChanges& changes) {
     symbols.add(engine, type, *bounds, block, changes);
@@ -145,8 +158,9 @@ Strips GroupEncoder::Scratch::choose_strips() const {
   return strips;
 }
 
-// Everything but the counts of strips.
-GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& coding) {
+// Makes symbols of the changes.
+GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& coding, const Strips& strips) {
+  symbols.make(coding, type, strips);
   GroupParameters parameters;
   parameters.bounds = *bounds;
   if (symbols.has_signs()) {
@@ -156,6 +170,13 @@ GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& codin
   for (std::size_t k = 0; k <= bounds->size(); ++k) {
     parameters.classes.push_back(
         fitted(symbols.counts()[k], parameters.mask.is_empty() ? Signs::plain : Signs::masked));
+  }
+  parameters.strips.resize(strips.count());
+  for (const StripSymbols& strip : symbols.strips()) parameters.strips[strip.strip] = strip.counts;
+  if (const KnownGroups::Group* const like = known.of(type)) {
+    const ClassLimits limits{most_gap_buckets(strips.blocks_in_strip), most_magnitude_buckets(type),
+                             !parameters.mask.is_empty()};
+    if (auto other = referring(parameters, like->reference, symbols.counts(), limits)) return std::move(*other);
   }
   return parameters;
 }
@@ -205,6 +226,8 @@ void GroupEncoder::begin(ElementType type, const MatrixPlace& place, ExpectedEle
   scratch.is_classed = may_be_classed && type.width_bytes <= 4;
   scratch.symbols.begin(type.kind == ElementKind::floating ? place : MatrixPlace());
 }
+
+void GroupEncoder::begin_run() { scratch_->known.begin_run(); }
 
 std::size_t GroupEncoder::block_count() const { return scratch_->blocks.size(); }
 
@@ -361,11 +384,8 @@ void GroupEncoder::finish(CodedGroup& group) {
 
   const CodingKernels& coding = engine_->kernels->coding;
   const Strips strips = scratch.choose_strips();
-  scratch.symbols.make(coding, scratch.type, strips);
-  GroupParameters parameters = scratch.fit_parameters(coding);
+  GroupParameters parameters = scratch.fit_parameters(coding, strips);
   group.blocks_in_strip = strips.blocks_in_strip;
-  parameters.strips.resize(strips.count());
-  for (const StripSymbols& strip : scratch.symbols.strips()) parameters.strips[strip.strip] = strip.counts;
   group.strips_in_batch = scratch.choose_batches(strips);
   scratch.classed.begin(parameters.classes, scratch.symbols, scratch.batches);
   const bool are_together = group.blocks_in_strip > 1 || group.strips_in_batch > 1;
@@ -392,12 +412,19 @@ void GroupEncoder::finish(CodedGroup& group) {
     }
     any_classed |= size_bytes != 0;
   }
-  if (any_classed) parameters.write(group.parameters);
+  const KnownGroups::Group* const like = parameters.terms ? scratch.known.of(scratch.type) : nullptr;
+  if (any_classed) parameters.write(group.parameters, like ? &like->reference : nullptr);
   // Each classed block is smaller than alone, but together they may not pay for the parameters.
   const bool can_be_alone = std::ranges::all_of(scratch.blocks, [](const GatheredBlock& block) {
     return block.summary.changes == 0 || block.alone_mode != BlockMode::same;
   });
   if (can_be_alone && scratch.alone.size() <= group.bytes.size() + group.parameters.size()) append_all_alone();
+  if (group.parameters.empty()) return;
+  if (like) {
+    group.reference = scratch.known.distance_to(*like);
+  } else {
+    scratch.known.add(scratch.type, parameters);
+  }
 }
 
 }  // namespace wdelta

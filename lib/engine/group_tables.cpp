@@ -3,26 +3,24 @@
 
 #include "engine/bits.hpp"
 #include "engine/count_model.hpp"
+#include "engine/told_numbers.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_has_columns = 0x10;
-constexpr std::uint32_t k_has_rows = 0x20;
-constexpr std::uint32_t k_is_brief = 0x40;
-constexpr std::uint32_t k_reserved = 0x80;
-
 [[noreturn]] void refuse(const std::string& what) { refuse_group_parameters(what); }
 
-ClassBounds read_bounds(BitReader& bits, std::uint32_t count, bool is_brief) {
+ClassBounds read_bounds(BitReader& bits, std::uint32_t count) {
   ClassBounds bounds;
   std::uint64_t bound = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t before = bound;
-    bound = is_brief && k > 0 ? before + 1 + bits.read_exp_golomb(0) : bits.read(8);
+    bound = k == 0 ? bits.read(8) : before + 1 + bits.read_exp_golomb(0);
     if (bits.is_overrun()) refuse("they are cut off");
     if (bound <= before) refuse("bounds do not ascend");
     if (bound > 255) refuse("a bound is no context");
@@ -54,93 +52,189 @@ std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
   return bytes;
 }
 
-void read_counts(BitReader& bits, const GroupShape& shape, bool is_brief, GroupParameters& group) {
-  std::array<CountModel, k_most_classes> models;
+using CountModels = std::array<CountModel, k_most_classes>;
+// Of the exponential Golomb code of how many changes a first strip has.
+constexpr std::uint32_t k_total_order = 6;
+
+std::span<const std::uint64_t> shares_of(const GroupReference& reference) {
+  return std::span(reference.changes).first(reference.classes.size());
+}
+
+void write_counts(BitWriter& bits, const GroupParameters& group, const GroupReference* reference) {
+  CountModels models;
+  bool is_first = true;
+  for (const ClassCounts& counts : group.strips) {
+    bits.write(is_classed(counts) ? 1 : 0, 1);
+    if (!is_classed(counts)) continue;
+    std::optional<CountShares> shares;
+    if (is_first && reference != nullptr) {
+      const std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
+      bits.write_exp_golomb(total, k_total_order);
+      shares.emplace(shares_of(*reference), total);
+    }
+    std::uint32_t before = 0;
+    for (std::uint32_t k = 0; k < group.class_count(); ++k) {
+      if (!group.classes[k].is_used()) continue;
+      if (shares) {
+        shares->write(counts[k], bits);
+        models[k].begin(counts[k]);
+      } else {
+        if (is_first) models[k].expect(before);
+        models[k].write(counts[k], bits);
+        before = counts[k];
+      }
+    }
+    is_first = false;
+  }
+}
+
+class CountReader {
+ public:
+  CountReader(BitReader& bits, const std::vector<ClassCoding>& classes, const GroupReference* reference)
+      : bits_(&bits), classes_(classes), reference_(reference) {}
+
+  /// Of the next classed strip.
+  ClassCounts read() {
+    ClassCounts counts{};
+    if (std::exchange(is_first_, false)) {
+      if (reference_ != nullptr) {
+        read_shares(counts);
+        return counts;
+      }
+      std::uint32_t before = 0;
+      for (std::uint32_t k = 0; k < classes_.size(); ++k) {
+        if (!classes_[k].is_used()) continue;
+        models_[k].expect(before);
+        counts[k] = before = read_one(k);
+      }
+      return counts;
+    }
+    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
+      if (classes_[k].is_used()) counts[k] = read_one(k);
+    }
+    return counts;
+  }
+
+ private:
+  std::uint32_t read_one(std::uint32_t k) {
+    const std::int64_t count = models_[k].read(*bits_, k_most_batch_changes);
+    if (count < 0 || count > k_most_batch_changes)
+      refuse("a strip has fewer changes of a class than none, or more than any may have");
+    return static_cast<std::uint32_t>(count);
+  }
+  void read_shares(ClassCounts& counts) {
+    const std::uint32_t total = bits_->read_exp_golomb(k_total_order);
+    if (total > k_most_batch_changes) refuse("a strip has more changes than any may have");
+    CountShares shares(shares_of(*reference_), total);
+    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
+      const std::uint32_t left = shares.left();
+      const std::int64_t count = shares.read(*bits_);
+      if (count < 0 || count > left) refuse("a strip has fewer changes of a class than none, or more than are left");
+      counts[k] = static_cast<std::uint32_t>(count);
+      models_[k].begin(counts[k]);
+    }
+  }
+
+  BitReader* bits_;
+  std::span<const ClassCoding> classes_;
+  const GroupReference* reference_;
+  CountModels models_;
+  bool is_first_ = true;
+};
+
+void read_strips(BitReader& bits, const GroupShape& shape, const GroupReference* reference, GroupParameters& group) {
+  CountReader reader(bits, group.classes, reference);
   const Strips strips = shape.strips();
-  bool is_foretold = is_brief;  // the first classed strip, class by class
   for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
     ClassCounts& counts = group.strips.emplace_back();
     if (bits.is_overrun()) refuse("they are cut off");
     if (bits.read(1) == 0) continue;
-    std::uint64_t changes = 0;
-    std::uint32_t before = 0;
-    for (std::uint32_t k = 0; k < group.class_count(); ++k) {
-      if (!group.classes[k].is_used()) continue;
-      if (is_foretold) models[k].expect(before);
-      const std::int64_t count = models[k].read(bits, k_most_batch_changes);
-      if (count < 0 || count > k_most_batch_changes)
-        refuse("a strip has fewer changes of a class than none, or more than any may have");
-      counts[k] = before = static_cast<std::uint32_t>(count);
-      changes += counts[k];
-    }
-    is_foretold = false;
+    counts = reader.read();
+    const std::uint64_t changes = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const std::uint64_t elements = shape.elements_of(strips.blocks_of(strip));
     if (changes == 0 || changes > elements) {
       refuse("a strip has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
     }
   }
+  if (bits.is_overrun()) refuse("they are cut off");
+  if (std::ranges::none_of(group.strips, is_classed)) refuse("no strip needs any");
 }
 
-void write_counts(BitWriter& bits, const GroupParameters& group) {
-  std::array<CountModel, k_most_classes> models;
-  bool is_foretold = true;
-  for (const ClassCounts& counts : group.strips) {
-    bits.write(is_classed(counts) ? 1 : 0, 1);
-    if (!is_classed(counts)) continue;
-    std::uint32_t before = 0;
-    for (std::uint32_t k = 0; k < group.class_count(); ++k) {
-      if (!group.classes[k].is_used()) continue;
-      if (is_foretold) models[k].expect(before);
-      models[k].write(counts[k], bits);
-      before = counts[k];
-    }
-    is_foretold = false;
+struct HasMask {
+  bool columns;
+  bool rows;
+  bool any() const { return columns || rows; }
+};
+
+// All up to the masks.
+GroupParameters read_front(BitReader& bits, const GroupShape& shape, const GroupReference* reference,
+                           HasMask& has_mask) {
+  if (shape.type.width_bytes > 4) refuse("elements of 8 bytes have none");
+  has_mask.columns = bits.read(1) != 0;
+  has_mask.rows = bits.read(1) != 0;
+  const ClassLimits limits{.gap_buckets = most_gap_buckets(shape.blocks_in_strip),
+                           .magnitude_buckets = most_magnitude_buckets(shape.type),
+                           .is_masked = has_mask.any()};
+  GroupParameters group;
+  if (reference != nullptr) {
+    group.bounds = reference->bounds;
+    group.terms = ReferenceTerms::read(bits, has_mask.any());
+    group.classes = classes_after(*reference, *group.terms, limits);
+  } else {
+    const std::uint32_t class_count = bits.read(4) + 1;
+    group.bounds = read_bounds(bits, class_count - 1);
+    ClassSeries series(limits);
+    for (std::uint32_t k = 0; k < class_count; ++k) group.classes.push_back(series.read(bits));
   }
+  read_strips(bits, shape, reference, group);
+  return group;
 }
 
 }  // namespace
 
-void GroupParameters::write(std::vector<std::uint8_t>& bytes) const {
+void GroupParameters::write(std::vector<std::uint8_t>& bytes, const GroupReference* reference) const {
   BitWriter bits(bytes);
-  std::uint32_t head = k_is_brief | (class_count() - 1);
-  if (!mask.columns.empty()) head |= k_has_columns;
-  if (!mask.rows.empty()) head |= k_has_rows;
-  bits.write(head, 8);
-  write_bounds(bits, bounds);
-  // No reader's limits hold for what is written.
-  BriefClasses brief({.gap_buckets = 0, .magnitude_buckets = 0, .is_masked = !mask.is_empty()});
-  for (const ClassCoding& coding : classes) brief.write(coding, bits);
+  bits.write(mask.columns.empty() ? 0 : 1, 1);
+  bits.write(mask.rows.empty() ? 0 : 1, 1);
+  if (terms) {
+    terms->write(bits, !mask.is_empty());
+  } else {
+    bits.write(class_count() - 1, 4);
+    write_bounds(bits, bounds);
+    // No reader's limits hold for what is written.
+    ClassSeries series({.gap_buckets = 0, .magnitude_buckets = 0, .is_masked = !mask.is_empty()});
+    for (const ClassCoding& coding : classes) series.write(coding, bits);
+  }
+  write_counts(bits, *this, terms ? reference : nullptr);
   write_line_bits(bits, mask.columns);
   write_line_bits(bits, mask.rows);
-  write_counts(bits, *this);
   bits.finish();
 }
 
-GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape) {
-  GroupParameters group;
-  BitReader bits(bytes);
-  const std::uint32_t head = bits.read(8);
-  if ((head & k_reserved) != 0) refuse("they set a bit that is kept for later versions");
-  if (shape.type.width_bytes > 4) refuse("elements of 8 bytes have none");
-  const bool is_brief = (head & k_is_brief) != 0;
-  group.bounds = read_bounds(bits, head & 0x0f, is_brief);
-  const bool has_columns = (head & k_has_columns) != 0;
-  const bool has_rows = (head & k_has_rows) != 0;
-  if ((has_columns || has_rows) && !shape.place.has_rows()) refuse("a sign mask for what is no matrix");
-  const ClassLimits limits{.gap_buckets = most_gap_buckets(shape.blocks_in_strip),
-                           .magnitude_buckets = 2 * (8U * shape.type.width_bytes - 1),
-                           .is_masked = has_columns || has_rows};
-  BriefClasses brief(limits);
-  for (std::uint32_t k = 0; k <= (head & 0x0f); ++k) {
-    group.classes.push_back(is_brief ? brief.read(bits) : read_class(bits, limits));
+GroupReference GroupParameters::as_reference() const {
+  GroupReference reference{bounds, classes, {}};
+  for (const ClassCounts& counts : strips) {
+    for (std::uint32_t k = 0; k < class_count(); ++k) reference.changes[k] += counts[k];
   }
-  if (has_columns) group.mask.columns = read_line_bits(bits, shape.place.row_elements);
-  if (has_rows) group.mask.rows = read_line_bits(bits, shape.place.row_count(shape.element_count));
-  read_counts(bits, shape, is_brief, group);
-  if (bits.is_overrun()) refuse("they are cut off");
+  return reference;
+}
+
+GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape,
+                                      const GroupReference* reference) {
+  BitReader bits(bytes);
+  HasMask has_mask{};
+  GroupParameters group = read_front(bits, shape, reference, has_mask);
+  if (has_mask.any() && !shape.place.has_rows()) refuse("a sign mask for what is no matrix");
+  if (has_mask.columns) group.mask.columns = read_line_bits(bits, shape.place.row_elements);
+  if (has_mask.rows) group.mask.rows = read_line_bits(bits, shape.place.row_count(shape.element_count));
   if (!bits.is_at_end()) refuse("bytes left over");
-  if (std::ranges::none_of(group.strips, is_classed)) refuse("no strip needs any");
   return group;
+}
+
+GroupReference read_group_reference(std::span<const std::uint8_t> bytes, const GroupShape& shape) {
+  BitReader bits(bytes);
+  HasMask has_mask{};
+  return read_front(bits, shape, nullptr, has_mask).as_reference();
 }
 
 }  // namespace wdelta

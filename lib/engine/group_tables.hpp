@@ -5,12 +5,14 @@
 
 #include "engine/class_coding.hpp"
 #include "engine/class_map.hpp"
+#include "engine/group_reference.hpp"
 #include "engine/sign_mask.hpp"
 #include "engine/strips.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,10 +31,14 @@ struct GroupParameters {
   std::vector<ClassCoding> classes;  ///< bounds.size() + 1
   SignMask mask;
   std::vector<ClassCounts> strips;
+  /// Where the group has a reference: how the classes follow from that one's. The bounds are the same.
+  std::optional<ReferenceTerms> terms;
 
   std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes.size()); }
-  /// Appends them to `bytes`, in brief.
-  void write(std::vector<std::uint8_t>& bytes) const;
+  /// Appends them to `bytes`. Where there are terms, `reference` is what they are about; else it is not asked.
+  void write(std::vector<std::uint8_t>& bytes, const GroupReference* reference) const;
+  /// What those that refer to it take from it.
+  GroupReference as_reference() const;
 };
 
 /// What a group's parameters are about.
@@ -49,14 +55,21 @@ struct GroupShape {
   }
 };
 
-/// Reads parameters, brief ones and others. Throws Error(corrupt) with an empty object.
-GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape);
+/// Reads parameters, of a group that refers to `reference` unless that is null. Throws Error(corrupt) with an empty
+/// object.
+GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape,
+                                      const GroupReference* reference);
+/// Reads what they say to those that refer to them. Of `shape`, the type is that of who refers; where its blocks lie in
+/// a matrix is not asked. Throws the same.
+GroupReference read_group_reference(std::span<const std::uint8_t> bytes, const GroupShape& shape);
 
 /// How many gap buckets a class may have.
 constexpr std::uint32_t most_gap_buckets(std::uint32_t blocks_in_strip) {
   return 32 + 2 * (static_cast<std::uint32_t>(std::bit_width(blocks_in_strip)) - 1);
 }
 static_assert(most_gap_buckets(k_most_blocks_in_strip) == k_gap_buckets);
+/// How many distance buckets.
+constexpr std::uint32_t most_magnitude_buckets(ElementType type) { return 2 * (8U * type.width_bytes - 1); }
 
 /// Strips that may be coded together, and changes that these may have.
 inline constexpr std::uint32_t k_most_strips_in_batch = 64;

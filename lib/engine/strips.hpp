@@ -10,12 +10,14 @@
 namespace wdelta {
 
 /// A power of two: no strip of any delta goes on behind a multiple of it.
-inline constexpr std::uint32_t k_most_blocks_in_strip = 8;
-/// How many of them encoders make a strip where so many of `elements` change. More take less for the numbers of changes
-/// that are told for each strip, but whoever wants a block has to begin with those before it in its strip: where
-/// changes are few, less than one in 128, these numbers weigh more.
+inline constexpr std::uint32_t k_most_blocks_in_strip = 32;
+/// How many of them encoders make a strip where so many of `elements` change: four, or as many as have about 2,048
+/// changes. Longer ones take less for the numbers of changes that are told for each strip, but whoever wants a block
+/// has to begin with those before it in its strip.
 constexpr std::uint32_t usual_blocks_in_strip(std::uint64_t changes, std::uint64_t elements) {
-  return changes * 128 < elements ? k_most_blocks_in_strip : 4;
+  std::uint32_t blocks = 4;
+  while (blocks < k_most_blocks_in_strip && changes * blocks * 32 < elements) blocks *= 2;
+  return blocks;
 }
 
 /// Consecutive blocks, or strips, of a group or a tensor, by their numbers there.

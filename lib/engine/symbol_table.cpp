@@ -31,13 +31,6 @@ Frequencies frequencies_of(std::span<const std::uint64_t> weights) {
   return frequencies;
 }
 
-namespace {
-
-// p = (16 + low four bits) / 32 / 2^(high four bits), as a fraction of 2^32.
-std::uint64_t probability_of(std::uint8_t code) { return std::uint64_t{16U + (code & 15U)} << (27 - (code >> 4)); }
-
-}  // namespace
-
 std::uint8_t probability_code(double probability) {
   // p = m / 2^e with m in [1/2, 1): in steps of 1/32, at most 31/32, and e at most 15.
   int exponent = 0;
@@ -54,7 +47,7 @@ Weights geometric_weights(std::uint8_t code, std::uint32_t bucket_count) {
   const auto product = [](std::uint64_t a, std::uint64_t b) { return (a * b) >> 32; };
   const std::uint64_t one = std::uint64_t{1} << 32;
   std::array<std::uint64_t, k_magnitude_buckets + 2> beyond{};
-  std::uint64_t half = one - probability_of(code);  // beyond(2^(e-1))
+  std::uint64_t half = one - probability_of_code(code);  // beyond(2^(e-1))
   beyond[0] = one;
   beyond[1] = half;
   for (std::uint32_t bucket = 2; bucket < bucket_count; bucket += 2) {

@@ -27,6 +27,10 @@ Frequencies frequencies_of(std::span<const std::uint64_t> weights);
 /// than the one before: how a byte says that probability, and the weights of `bucket_count` buckets that follow from
 /// it, the last holding all larger numbers.
 std::uint8_t probability_code(double probability);
+/// In 1/2^32: (16 + low four bits) / 32 / 2^(high four bits).
+constexpr std::uint64_t probability_of_code(std::uint8_t code) {
+  return std::uint64_t{16U + (code & 15U)} << (27 - (code >> 4));
+}
 Weights geometric_weights(std::uint8_t code, std::uint32_t bucket_count);
 
 /// Weights in 6 bits: 0, then about four to the power of two up to 2^17.

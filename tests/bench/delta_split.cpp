@@ -6,6 +6,7 @@
 // usage: bench-delta-split BASE DELTA...
 #include "base/file.hpp"
 #include "delta/delta_reader.hpp"
+#include "delta/group_references.hpp"
 #include "delta/tensor_blocks.hpp"
 #include "engine/classed_decoder.hpp"
 
@@ -44,24 +45,27 @@ void add_batch(const GroupTables& group, const ClassedSymbols& symbols, Split& s
   }
 }
 
-void add_entry(const DeltaReader& delta, const DeltaEntry& entry, const Tensor& tensor, Split& split) {
+void add_entry(const std::shared_ptr<const DeltaReader>& delta, const DeltaEntry& entry, const Tensor& tensor,
+               Split& split) {
   ClassedDecoder decoder;
+  GroupReferences references;
   for (const EntryGroup& group : entry.groups()) {
     if (group.parameters_bytes == 0) continue;
     std::vector<std::uint8_t> parameters(group.parameters_bytes);
-    delta.read_at(group.parameters_begin, parameters);
+    delta->read_at(group.parameters_begin, parameters);
     const std::uint64_t first = group.first_block * k_block_elements;
     const GroupTables tables(parameters,
                              {element_type(tensor), group.block_count,
                               std::min(group.block_count * k_block_elements, tensor.element_count() - first),
-                              matrix_place(tensor, first), group.strips.blocks_in_strip});
+                              matrix_place(tensor, first), group.strips.blocks_in_strip},
+                             references.of(delta, group, element_type(tensor)));
     for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
       const IndexRange strips{strip, std::min(strip + group.strips_in_batch, group.strips.count())};
       const auto counts = std::span(tables.parameters().strips).subspan(strip, strips.end - strip);
       if (std::ranges::none_of(counts, is_classed)) continue;
       const DeltaEntry::Place& place = entry.place_of(group.first_block + group.strips.blocks_of(strip).first);
       std::vector<std::uint8_t> coded(place.end - place.begin);
-      delta.read_at(place.begin, coded);
+      delta->read_at(place.begin, coded);
       add_batch(tables, decoder.symbols(best_engine(), tables, strips, coded), split);
     }
   }
@@ -76,15 +80,16 @@ int main(int argc, char** argv) {
   }
   const SafetensorsHeader header = SafetensorsHeader::read(*std::make_shared<File>(File::open(argv[1])));
   for (int i = 2; i < argc; ++i) {
-    const DeltaReader delta = DeltaReader::open(std::make_shared<File>(File::open(argv[i])));
+    const auto delta =
+        std::make_shared<const DeltaReader>(DeltaReader::open(std::make_shared<File>(File::open(argv[i]))));
     Split split;
-    for (const DeltaEntry& entry : delta.entries()) {
+    for (const DeltaEntry& entry : delta->entries()) {
       if (const Tensor* tensor = header.find(entry.tensor())) add_entry(delta, entry, *tensor, split);
     }
-    std::printf("%llu %llu %.0f %.0f %.0f\n", static_cast<unsigned long long>(delta.size_bytes()),
-                static_cast<unsigned long long>(delta.description().change_count), split.positions, split.signs,
+    std::printf("%llu %llu %.0f %.0f %.0f\n", static_cast<unsigned long long>(delta->size_bytes()),
+                static_cast<unsigned long long>(delta->description().change_count), split.positions, split.signs,
                 split.distances);
-    for (const DeltaEntry& entry : delta.entries()) {
+    for (const DeltaEntry& entry : delta->entries()) {
       std::printf("%llu %s\n", static_cast<unsigned long long>(entry.size_bytes()), entry.tensor().c_str());
     }
   }

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classed blocks, made by hand and by the binary."""
 
-import os
 from math import prod
 
 from afresh import AFRESH
 from agreement import Agreement
-from broken_brief import broken_brief, right_brief
-from broken_groups import broken_groups, delta_of, file_of, grouped, in_batches, right
-from broken_strips import in_strips
+from broken_classes import broken_classes, right_classes
+from broken_groups import broken_groups, right
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
-from group import Shape, row_length
 from groupings import DTYPES, batched, few_changes, groupings, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta
-from make_group import CLASSED, make_group
+from make_group import CLASSED
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
-from read_group import read_group
-from refusal import Refused
 
 
 class Classed(Agreement):
@@ -113,60 +108,25 @@ class Classed(Agreement):
                     self.decoded_from_the_binary(*sides)
 
     def test_rules_under_good_digests(self):
-        for base, delta, result in right() + right_brief():
+        for base, delta, result in right() + right_classes():
             self.applied_by_the_binary(base, delta, result)
-        for what, _, base, delta in broken_groups() + broken_brief():
+        for what, _, base, delta in broken_groups() + broken_classes():
             self.refused_by_the_binary(what, base, delta)
 
     def test_any_bit_may_flip(self):
-        """What this decoder makes of a damaged group becomes the result that the delta names: the digests refuse
-        nothing, and the binary must make the same of it or refuse it too."""
-        taken = refused = 0
         cases = []
         for number, grouping in enumerate(groupings(self.rng)):
             dtype, shape = (("BF16", [9, 8]), ("F32", [90]), ("I8", [7, 11]))[number % 3]
             old = random_tensor(self.rng, dtype, shape)
-            cases.append((dtype, shape, grouping, old, perturbed(self.rng, old, dtype, 0.2)))
+            cases.append((dtype, shape, old, perturbed(self.rng, old, dtype, 0.2), grouping))
         shape, old = [66, 1000], self.rng.randbytes(66000)
         for grouping in (batched(self.rng)[1], batched(self.rng)[-2], striped(self.rng)[1], striped(self.rng)[5],
                          striped(self.rng)[-2]):
-            cases.append(("I8", shape, grouping, old, few_changes(self.rng, old, "I8", (20, 30))))
-        for number, (dtype, shape, grouping, old, new) in enumerate(cases):
-            width, blocks = width_of(dtype), -(-prod(shape) // BLOCK_ELEMENTS)
-            step = grouping.strip * BLOCK_ELEMENTS * width
-            row, base = row_length(shape), file_of(dtype, shape, old)
-            olds, news = ([side[at:at + step] for at in range(0, len(old), step)] for side in (old, new))
-            parameters, (block,) = make_group([(*sides, None) for sides in zip(olds, news)], 0, row, width,
-                                              dtype in FLOATING, grouping)
-            whole = parameters + block
-            about = Shape(width, row, 0, [len(part) // width for part in olds], grouping.strip)
-            bits = self.rng.sample(range(8 * len(whole)), int(os.environ.get("WDELTA_ALTERATIONS", "400")) // 8)
-            for bit in bits:
-                flipped = bytearray(whole)
-                flipped[bit // 8] ^= 1 << bit % 8
-                parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
-                try:
-                    reads = read_group(parts, [coded], about, "group", batch=grouping.batch)
-                    made = b"".join(read.applied(part, dtype in FLOATING)[0] if read else part
-                                    for read, part in zip(reads, olds))
-                    verdict = None
-                    taken += 1
-                except Refused as refusal:
-                    made, verdict = old, str(refusal)
-                    refused += 1
-                result = file_of(dtype, shape, made)
-                index = (in_strips(parts, [coded], blocks, grouping.batch, grouping.strip) if grouping.strip > 1 else
-                         in_batches(parts, [coded], blocks, grouping.batch) if grouping.batch > 1 else
-                         grouped(parts, [coded]))
-                delta = delta_of(base, result, bytes(flipped), index)
-                with self.subTest(grouping=number, dtype=dtype, bit=bit, python=verdict):
-                    if verdict is None:
-                        self.applied_by_the_binary(base, delta, result)
-                        continue
-                    (self.root / "m.safetensors").write_bytes(base)
-                    (self.root / "delta").write_bytes(delta)
-                    (self.root / "refused").unlink(missing_ok=True)
-                    done = self.wdelta("apply", self.root / "m.safetensors", self.root / "delta", "-o",
-                                       self.root / "refused")
-                    self.assertEqual(done.returncode, 5, done.stderr)
+            cases.append(("I8", shape, old, few_changes(self.rng, old, "I8", (20, 30)), grouping))
+        taken = refused = 0
+        for dtype, shape, old, new, grouping in cases:
+            base, result = (write_safetensors([("w", dtype, shape, side)]) for side in (old, new))
+            delta = make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=grouping)
+            for verdict in self.damaged(base, delta):
+                taken, refused = taken + (verdict is None), refused + (verdict is not None)
         self.assertTrue(taken and refused)

@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 from afresh import AFRESH
 from agree_classed import Classed
 from agree_directories import Directories
+from agree_references import References
 from agree_repository import Repositories
 from agree_strips import Strips
 from agreement import SEED, Agreement
@@ -168,7 +169,8 @@ class HandMade(Agreement):
                   for framed, mode, opaque in ((False, SPARSE, None), (True, SPARSE, None), (False, DENSE, None),
                                                (False, SPARSE, "BF16"), (False, AFRESH, None), (True, AFRESH, None))]
         deltas += [make_delta([("m.safetensors", base)], result, mode=CLASSED, grouping=grouping)
-                   for grouping in (Grouping(batch=2), Grouping(strip=2), Grouping(bounds=(120,), strip=2, brief=True))]
+                   for grouping in (Grouping(batch=2), Grouping(bounds=(120,), strip=2),
+                                    [Grouping(given=False), Grouping(back=1)])]
         (self.root / "m.safetensors").write_bytes(base)
         altered_path, out = self.root / "delta", self.root / "out"
         for _ in range(int(os.environ.get("WDELTA_ALTERATIONS", "400"))):

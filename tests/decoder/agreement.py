@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of agreement between the binary and this decoder stand on."""
 
+import json
 import os
 import random
 import shutil
@@ -9,7 +10,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from blake3 import blake3
+from broken import taken_apart
 from delta import Delta
+from make_delta import container
+from refusal import Refused
 
 SEED = int(os.environ.get("WDELTA_SEED", "20260302"))
 
@@ -44,6 +49,36 @@ class Agreement(unittest.TestCase):
             self.assertEqual(done.returncode, 5, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertFalse((self.root / "out").exists())
+
+    def damaged(self, base, delta):
+        """Flips bits of what a delta has of tensors. What this decoder makes of it becomes the result that the delta
+        names: the digests refuse nothing, and the binary must make the same of it or refuse it too. Returns what this
+        decoder said of each, None where it took it."""
+        entries, metadata = taken_apart(delta)
+        coded = b"".join(entry for name, entry in entries if name != metadata["index"])
+        verdicts = []
+        for bit in self.rng.sample(range(8 * len(coded)), int(os.environ.get("WDELTA_ALTERATIONS", "400")) // 8):
+            flipped = bytearray(coded)
+            flipped[bit // 8] ^= 1 << bit % 8
+            altered, at = [], 0
+            for name, entry in entries:
+                length = 0 if name == metadata["index"] else len(entry)
+                altered.append((name, bytes(flipped[at:at + length]) or entry))
+                at += length
+            made, verdict = base, None
+            try:
+                made = Delta(container(altered, metadata)).unchecked([base]).content
+            except Refused as refusal:
+                verdict = str(refusal)
+            named = {"path": "m.safetensors", "size": len(made), "digest": blake3(made)}
+            broken = container(altered, {**metadata, "result": json.dumps(named)})
+            with self.subTest(bit=bit, python=verdict):
+                if verdict is None:
+                    self.applied_by_the_binary(base, broken, made)
+            if verdict is not None:
+                self.refused_by_the_binary(f"bit {bit}: {verdict}", base, broken)
+            verdicts.append(verdict)
+        return verdicts
 
     def applied_by_the_binary(self, base, delta, result):
         (self.root / "m.safetensors").write_bytes(base)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings of bits, as "Classed blocks" and "Groups" of wdelta-delta(5) have them: the lowest bit of a byte first."""
+"""Strings of bits, as "Classed blocks" and "Groups" of wdelta-delta(5) have them: the lowest bit of a byte first; and
+the codes of numbers in them."""
 
 from refusal import require
+
+MOST_ZEROS = 8  # before a number in the shorter code
 
 
 class BitReader:
@@ -30,6 +33,13 @@ class BitReader:
         below = self.zeros(32) + order
         return (1 << below | self.take(below)) - (1 << order)
 
+    def shorter(self, order):
+        """A number in the code that is shorter for most differences, of that order."""
+        zeros = 0
+        while zeros < MOST_ZEROS and not self.take(1):
+            zeros += 1
+        return (zeros << order) + (self.take(order) if zeros < MOST_ZEROS else self.golomb(order))
+
     def finish(self):
         """Nothing but zeros is left, and they fill no byte."""
         left = 8 * len(self._content) - self._at
@@ -57,6 +67,15 @@ class BitWriter:
         self.put(0, z.bit_length() - 1 - order)
         self.put(1, 1)
         self.put(z - (1 << (z.bit_length() - 1)), z.bit_length() - 1)
+
+    def shorter(self, number, order):
+        zeros = number >> order
+        if zeros < MOST_ZEROS:
+            self.put(1 << zeros, zeros + 1)
+            self.put(number & (1 << order) - 1, order)
+        else:
+            self.put(0, MOST_ZEROS)
+            self.golomb(number - (MOST_ZEROS << order), order)
 
     def bytes(self):
         return bytes(self._bytes) + bytes([self._rest] if self._bits else [])

@@ -8,6 +8,7 @@ from make_delta import DENSE, container, encode_block, make_delta, raw_frame, re
 from random_checkpoint import write_safetensors
 
 NAME = "m.safetensors"
+ONE_GROUP = b"\1\1\1\0"  # what the index has of a tensor of one block, in front of its length
 
 
 def one(dtype, content, name="w"):
@@ -15,7 +16,7 @@ def one(dtype, content, name="w"):
     return write_safetensors([(name, dtype, [len(content) * 8 // BITS[dtype]], content)])
 
 
-def _taken_apart(delta):
+def taken_apart(delta):
     """Entries and metadata of a delta, as container takes them."""
     start = 8 + int.from_bytes(delta[:8], "little")
     header = json.loads(delta[8:start])
@@ -29,20 +30,19 @@ def _still(coded, elements=10, dtype="BF16", index=None):
     """A base and a delta that claims to change nothing in it, with coded as the only block of its only tensor, so that
     the result's digest refuses nothing that the rules let through."""
     base = one(dtype, bytes(elements * width_of(dtype)))
-    _, metadata = _taken_apart(make_delta([(NAME, base)], base))
-    index = b"\1\1" + varint(len(coded)) if index is None else index
+    _, metadata = taken_apart(make_delta([(NAME, base)], base))
+    index = ONE_GROUP + varint(len(coded)) if index is None else index
     return base, container([("w", coded), ("i", index)], {**metadata, "index": "i"})
 
 
-def _bundled(names=(b"a", b"b"), parts=b"\1\1\3\1\1\3", blocks=b"\x13\1\2\x13\3\4", frame=None, own=None, part=b"\3"):
+def _bundled(names=(b"a", b"b"), parts=b"\1\1\0\3\1\1\0\3", blocks=b"\x13\1\2\x13\3\4", frame=None, own=None):
     """A base with tensors a, b and c of two bytes, its delta with a bundle, and a result in which a and b changed.
-    own: an entry of a tensor of its own, behind the bundle, and its part of the index; part: the encoding that the
-    index begins with."""
+    own: an entry of a tensor of its own, behind the bundle, and its part of the index."""
     sides = [write_safetensors([(name, "U8", [2], content) for name, content in zip("abc", contents)])
              for contents in ((b"\5\5", b"\6\6", b"\7\7"), (b"\1\2", b"\3\4", b"\7\7"))]
-    _, metadata = _taken_apart(make_delta([(NAME, sides[0])], sides[1]))
+    _, metadata = taken_apart(make_delta([(NAME, sides[0])], sides[1]))
     frame = raw_frame(b"".join(varint(len(name)) + name for name in names)) if frame is None else frame
-    index = part + varint(len(frame)) + frame + parts
+    index = b"\2" + varint(len(frame)) + frame + parts
     entries = [("two", blocks)]
     if own:
         entries.append((own[0], own[1]))
@@ -56,11 +56,12 @@ def broken_bundles():
     rows = (
         ("a bundle of no tensors", "no tensors", {"names": (), "parts": b"", "blocks": b""}),
         ("no tensors, and blocks", "no tensors", {"names": (), "parts": b""}),
-        ("a bundle in a bundle", "bundle in a bundle", {"parts": b"\3\1\3\1\1\3"}),
-        ("another encoding in a bundle", "encoding", {"parts": b"\7\1\3\1\1\3"}),
-        ("encoding 0 in a bundle", "encoding", {"parts": b"\1\1\3\0\1\3"}),
-        ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\3\1\1\3\1\1\0"}),
-        ("a tensor that has an entry, too", "two places", {"own": ("a", b"", b"\1\1\0")}),
+        ("encodings in a bundle", "", {"parts": b"\1\1\1\0\3\1\1\1\0\3"}),
+        ("a bundle in a bundle", "2 blocks", {"parts": b"\2" + varint(len(names)) + names + b"\1\1\0\3\1\1\0\3"}),
+        ("a tensor without groups in a bundle", "cut", {"parts": b"\1\1\0\3\1"}),
+        ("a group of 0 in a bundle", "group of 0", {"parts": b"\1\0\0\3\1\1\0\3"}),
+        ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\0\3\1\1\0\3\1\1\0\0"}),
+        ("a tensor that has an entry, too", "two places", {"own": ("a", b"", ONE_GROUP + b"\0")}),
         ("no such tensor", "no such tensor", {"names": (b"a", b"d")}),
         ("a name that is no text", "UTF-8", {"names": (b"a", b"\xff")}),
         ("a byte behind the blocks", "shorter", {"blocks": b"\x13\1\2\x13\3\4\0"}),
@@ -71,13 +72,13 @@ def broken_bundles():
         ("a frame without content size", "content size", {"frame": b"\x28\xb5\x2f\xfd\0\x58\x21\0\0\1a\1b"}),
         ("a name that is cut", "a name is cut", {"frame": raw_frame(b"\1a\2b")}),
         ("a length of a name that is cut", "varint", {"frame": raw_frame(b"\1a\1b\x80")}),
-        ("tensors that the index ends before", "cut", {"parts": b"\1\1\3"}),
-        ("half of the number of blocks", "cut", {"parts": b"\1\1\3\1"}))
+        ("tensors that the index ends before", "cut", {"parts": b"\1\1\0\3"}),
+        ("a cut number of blocks", "cut", {"parts": b"\1\1\0\3\x81"}))
     made = [(what, reason, *_bundled(**choices)[:2]) for what, reason, choices in rows]
     # The names end where the index does.
     base, result = one("U8", b"\1\2"), one("U8", b"\1\3")
-    _, metadata = _taken_apart(make_delta([(NAME, base)], result))
-    for what, index in (("names longer than the index", b"\3\x7f" + names), ("no names", b"\3")):
+    _, metadata = taken_apart(make_delta([(NAME, base)], result))
+    for what, index in (("names longer than the index", b"\2\x7f" + names), ("no names", b"\2")):
         made.append((what, "cut", base, container([("w", b"\x13\1\3"), ("i", index)], {**metadata, "index": "i"})))
     return made
 
@@ -92,9 +93,8 @@ def harmless():
     plane, frame = b"\0" + bytes(10), raw_frame(bytes(10))
     for coded in (b"\5\0" + plane * 2, b"\5\5" + plane + b"\0" + bytes(4), b"\5\0" + plane + varint(len(frame)) + frame,
                   b"\x13" + bytes(20)):
-        for encoding in b"\4", b"\5", b"\6":
-            base, delta = _afresh(coded, encoding=encoding)
-            made.append((base, delta, base))
+        base, delta = _still(coded)
+        made.append((base, delta, base))
     base, result = one("I16", bytes(20)), one("I16", bytes(range(20)))
     made.append((base, make_delta([(NAME, base)], result, extra={"note": "unknown keys are ignored"}), result))
     made.append((base, make_delta([(NAME, base)], result, sources={"w": [0, "w"]}), result))
@@ -103,18 +103,11 @@ def harmless():
     # Bundles: under any name, of any order, of a single tensor, beside an entry, and with a block that does not change.
     made.append(_bundled())
     made.append(_bundled((b"b", b"a"), blocks=b"\x13\3\4\x13\1\2"))
-    made.append(_bundled((b"c", b"b", b"a"), b"\1\1\0\1\1\3\1\1\3", b"\x13\3\4\x13\1\2"))
-    made.append(_bundled(parts=b"\5\1\1\0\3\1\1\3"))
-    made.append(_bundled(parts=b"\1\1\3\6\1\1\0\3"))
-    made.append(_bundled((b"b",), b"\1\1\3", b"\x13\3\4", own=("a", b"\x13\1\2", b"\1\1\3")))
+    made.append(_bundled((b"c", b"b", b"a"), b"\1\1\0\0\1\1\0\3\1\1\0\3", b"\x13\3\4\x13\1\2"))
+    made.append(_bundled((b"b",), b"\1\1\0\3", b"\x13\3\4", own=("a", b"\x13\1\2", ONE_GROUP + b"\3")))
     for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
         made.append((None, make_delta([], content, opaque=dtype), content))
     return made
-
-
-def _afresh(coded, dtype="BF16", encoding=b"\4"):
-    """The same of a block that may be coded afresh."""
-    return _still(coded, dtype=dtype, index=encoding + b"\1\1\0" + varint(len(coded)))
 
 
 def broken_afresh():
@@ -142,10 +135,8 @@ def broken_afresh():
          b"\5\5" + plane + varint(22) + raw_frame(b"\x08" + bytes(9))),
         ("a long varint", "longer than needed", b"\5\0" + plane + b"\x80\0" + bytes(10)),
     )
-    made = [(what, reason, *_afresh(coded)) for what, reason, coded in rows]
-    made.append(("a first bit of a byte", "first bits", *_afresh(b"\5\1" + plane, "U8")))
-    made.append(("afresh in groups without such", "mode 5", *_afresh(b"\5\0" + plane * 2, encoding=b"\2")))
-    made.append(("afresh among plain blocks", "mode 5", *_still(b"\5\0" + plane * 2)))
+    made = [(what, reason, *_still(coded)) for what, reason, coded in rows]
+    made.append(("a first bit of a byte", "first bits", *_still(b"\5\1" + plane, dtype="U8")))
     return made
 
 
@@ -178,22 +169,28 @@ def broken_blocks():
     made.append(("a step of 256 in a byte", "256 or more", *_still(b"\x11\1\0\xff", dtype="U8")))
     still = b"\x13" + bytes(20)
     for what, reason, index in (
-            ("another encoding", "encoding", b"\7\1\x15"), ("encoding 0", "encoding", b"\0\1\x15"),
-            ("no blocks", "0 blocks", b"\1\0"), ("two blocks", "2 blocks", b"\1\2\x15\0"),
-            ("a block too long", "longer", b"\1\1\x16"),
-            ("a block too short", "streams", b"\1\1\x14"), ("a cut index", "cut", b"\1\1"),
-            ("an empty index", "cut", b""), ("bytes behind the index", "behind the index", b"\1\1\x15\0")):
+            *((f"encoding {encoding}", "encoding", bytes([encoding]) + ONE_GROUP[1:] + b"\x15")
+              for encoding in (0, 3, 4, 5, 6, 7, 129, 255)),
+            ("no blocks", "0 blocks", b"\1\0"), ("two blocks", "2 blocks", b"\1\2\2\0\x15\0"),
+            ("a block without a group", "group of 21", b"\1\1\x15"),
+            ("a group of no blocks", "group of 0", b"\1\1\0\0"),
+            ("a group of two blocks", "group of 2", b"\1\1\2\0\x15\0"),
+            ("a bundle's encoding", "no zstd frame", b"\2" + ONE_GROUP[1:] + b"\x15"),
+            ("a block too long", "longer", ONE_GROUP + b"\x16"), ("a block too short", "streams", ONE_GROUP + b"\x14"),
+            *((f"an index of {length} bytes", "cut", ONE_GROUP[:length]) for length in range(5)),
+            ("bytes behind the index", "behind the index", ONE_GROUP + b"\x15\0")):
         made.append((what, reason, *_still(still, index=index)))
-    made.append(("a byte behind the blocks", "shorter", *_still(still + b"\0", index=b"\1\1\x15")))
+    made.append(("a byte behind the blocks", "shorter", *_still(still + b"\0", index=ONE_GROUP + b"\x15")))
     return made
 
 
 def broken_metadata(base, result):
     """Like broken_blocks; result has another header than base and a tensor b of another shape."""
-    entries, metadata = _taken_apart(make_delta([(NAME, base)], result))
-    rows = [("format", "x"), ("version", "2"), ("base", "[]"), ("base", "{}"), ("base", "["), ("index", "none"),
-            ("result", "[]"), ("header", "a"), ("sources", '{"b":[1,"b"]}'), ("sources", '{"b":null,"c":null}'),
-            ("sources", "[]"), ("sources", '{"b":[0,"b"]}'), ("sources", '{"b":[0,"none"]}'), ("sources", '{"b":0}')]
+    entries, metadata = taken_apart(make_delta([(NAME, base)], result))
+    rows = [*(("version", version) for version in ("", "1", "3", "02", "2.0")), ("format", "x"), ("base", "[]"),
+            ("base", "{}"), ("base", "["), ("index", "none"), ("result", "[]"), ("header", "a"),
+            ("sources", '{"b":[1,"b"]}'), ("sources", '{"b":null,"c":null}'), ("sources", "[]"),
+            ("sources", '{"b":[0,"b"]}'), ("sources", '{"b":[0,"none"]}'), ("sources", '{"b":0}')]
     made = [(f"{key} is {value}", "", base, container(entries, {**metadata, key: value})) for key, value in rows]
     for key in metadata:
         if key not in ("elements", "changed"):
@@ -208,8 +205,8 @@ def broken_metadata(base, result):
     start = 8 + int.from_bytes(whole[:8], "little")
     made.append(("a zero byte behind the JSON", "not JSON", base,
                  reseal(whole[:start - 1] + b"\0" + whole[start:], whole)))
-    # The part of b in the index is its end: the encoding, one block, a length of one byte.
-    index = dict(entries)[metadata["index"]][:-3]
+    # The part of b in the index is its end: one block in a group, and a length of one byte.
+    index = dict(entries)[metadata["index"]][:-len(ONE_GROUP) - 1]
     left = [(name, index if name == metadata["index"] else entry) for name, entry in entries if name != "b"]
     made.append(("a tensor afresh without an entry", "neither source nor entry", base, container(left, metadata)))
     return made
@@ -219,9 +216,9 @@ def broken_opaque():
     """Like broken_blocks, for files that are no safetensors files; a base is None where none is read."""
     base, result = bytes(range(100, 121)), bytes(range(1, 24))
     coded = [("body", b"\x13" + result[:22]), ("tail", b"\x13" + result[22:])]
-    index = b"\1\1\x17\1\1\2"
-    _, alone = _taken_apart(make_delta([], result, opaque="BF16"))
-    _, metadata = _taken_apart(make_delta([(NAME, base)], result, opaque="BF16"))
+    index = ONE_GROUP + b"\x17" + ONE_GROUP + b"\2"
+    _, alone = taken_apart(make_delta([], result, opaque="BF16"))
+    _, metadata = taken_apart(make_delta([(NAME, base)], result, opaque="BF16"))
 
     def made(what, reason, entries=None, index=index, told=metadata, **more):
         delta = container((entries or coded) + [("index", index)], {**told, **more})
@@ -241,11 +238,12 @@ def broken_opaque():
              for size, reason in ((21, "streams"), (22, "1 blocks for 0"), (24, "streams"), (25, "streams"))]
     rows += [
         made("a header in the payload", "no such tensor", coded + [("head", b"")], index + b"\1\0"),
-        made("a body of no blocks", "0 blocks", [("body", b""), coded[1]], b"\1\0\1\1\2"),
-        made("a body of two blocks", "2 blocks", index=b"\1\2\x17\0\1\1\2"),
+        made("a body of no blocks", "0 blocks", [("body", b""), coded[1]], b"\1\0" + ONE_GROUP + b"\2"),
+        made("a body of two blocks", "2 blocks", index=b"\1\2\2\0\x17\0" + ONE_GROUP + b"\2"),
         made("a body with a byte of the tail", "streams", [("body", coded[0][1] + b"\0"), coded[1]],
-             b"\1\1\x18\1\1\2"),
-        made("a tail of two bytes", "streams", [coded[0], ("tail", coded[1][1] + b"\0")], b"\1\1\x17\1\1\3"),
-        made("no body and no base", "body: neither source nor entry", coded[1:], b"\1\1\2", alone),
-        made("no tail and no base", "tail: neither source nor entry", coded[:1], b"\1\1\x17", alone)]
+             ONE_GROUP + b"\x18" + ONE_GROUP + b"\2"),
+        made("a tail of two bytes", "streams", [coded[0], ("tail", coded[1][1] + b"\0")],
+             ONE_GROUP + b"\x17" + ONE_GROUP + b"\3"),
+        made("no body and no base", "body: neither source nor entry", coded[1:], ONE_GROUP + b"\2", alone),
+        made("no tail and no base", "tail: neither source nor entry", coded[:1], ONE_GROUP + b"\x17", alone)]
     return rows

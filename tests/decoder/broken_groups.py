@@ -4,17 +4,16 @@
 What they decode to, were the rule not there, is the result that the delta names: no digest refuses them in its stead."""
 
 import json
-from collections import namedtuple
 from math import prod
 
 from bits import BitWriter
 from blake3 import blake3
 from classed import HIGH
 from elements import BLOCK_ELEMENTS, width_of
-from group import CountCode
+from group import symbols_of
 from make_afresh import make_afresh
 from make_delta import container, varint
-from make_group import NO_FLAWS, Change, Flaws, classed_block, put_classes, put_counts, symbols_of
+from make_group import NO_FLAWS, Change, CountWriter, Flaws, classed_block, put_classes
 from random_checkpoint import bytes_of, write_safetensors
 from told import NO_SIGNS, Row, Told
 
@@ -23,8 +22,6 @@ ELEMENTS = 10
 CHANGES = (Change(0, 0, 1, 0), Change(0, 1, 1, 0), Change(0, 2, 1, 1))
 ONE = (Change(0, 0, 1, 0),)
 SPARSE_BLOCK = b"\x11\3\0\1\2\1\1\0"  # one with CHANGES
-
-BRIEF = 4  # the bit of the head that says so
 
 
 def given(gaps, distances, sign=NO_SIGNS):
@@ -35,33 +32,32 @@ def given(gaps, distances, sign=NO_SIGNS):
 PLAIN = given((1, 1, 1), (1,))
 
 
-def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), strip=1, brief=None,
-               bits=None):
-    """The parameters of a group. classes: Told, or None for one that is not used; head: the bits behind the number of
-    classes; mask: pairs of a number and its bits; counts: for each strip those of the classes that are used, or None;
-    behind: more pairs of a number and its bits; strip: of how many blocks a strip is; brief: whether what follows the
-    head is, where that says something else; bits: a BitWriter."""
-    bits, brief = bits or BitWriter(), head & BRIEF if brief is None else brief
-    bits.put(len(classes) - 1, 4)
-    bits.put(head, 4)
-    put_classes(bits, bounds, classes, head & 3, strip, brief)
-    for number, width in mask:
-        bits.put(number, width)
-    codes = [CountCode() for told in classes if told]
-    for one in counts:
-        bits.put(int(one is not None), 1)
-        put_counts(bits, codes, one or (), brief)
-    for number, width in behind:
-        bits.put(number, width)
+def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), bits=None):
+    """The parameters of a group. classes: Told, or None for one that is not used; head: the bits that say which masks
+    there are; mask: pairs of a number and its bits; counts: for each strip those of the classes that are used, or None;
+    behind: more pairs of a number and its bits, in front of the masks; bits: a BitWriter."""
+    bits = bits or BitWriter()
+    bits.put(head, 2)
+    put_classes(bits, bounds, classes, head)
+    put_end(bits, CountWriter(bits, sum(map(bool, classes))), counts, (*behind, *mask))
     return bits.bytes()
 
 
-def delta_of(base, result, entry, index):
-    """A delta of one tensor between two files that write_safetensors made, from what the format keeps of it."""
+def put_end(bits, writer, counts, more):
+    """What is behind the classes, counts by a CountWriter of bits; more: pairs of a number and its bits."""
+    for one in counts:
+        writer.put(one)
+    for number, width in more:
+        bits.put(number, width)
+
+
+def delta_of(base, result, entries, index):
+    """A delta between two files that write_safetensors made, from what the format keeps of it; entries: pairs of a name
+    and bytes."""
     described = ({"path": NAME, "size": len(content), "digest": blake3(content)} for content in (base, result))
     old, new = (json.dumps(one) for one in described)
-    return container([("w", entry), ("i", index)],
-                     {"format": "wdelta-delta", "version": "1", "base": f"[{old}]", "result": new, "elements": "0",
+    return container([*entries, ("i", index)],
+                     {"format": "wdelta-delta", "version": "2", "base": f"[{old}]", "result": new, "elements": "0",
                       "changed": "0", "index": "i"})
 
 
@@ -69,18 +65,18 @@ def file_of(dtype, shape, content):
     return write_safetensors([("w", dtype, shape, content)])
 
 
-def _lengths(coded):
-    return b"".join(varint(len(one)) for one in coded)
-
-
-def grouped(parts, blocks):
-    """The index of one group, from its parameters and coded blocks."""
-    return b"\2" + varint(len(blocks)) * 2 + varint(len(parts)) + _lengths(blocks)
-
-
-def in_batches(parts, batches, blocks, batch):
-    """The same where its coded batches are of so many blocks of the group each."""
-    return b"\5" + varint(blocks) * 2 + varint(len(parts)) + varint(batch) + _lengths(batches)
+def index_of(parts, batches, blocks=None, batch=1, strip=1, first=0, told=None):
+    """The index of a tensor that is one group, or has so many blocks in a group without changes in front of it as first
+    says. parts: its parameters; batches: as they are coded; blocks: of how many it is; strip: a power of two; told:
+    what is told of strips and reference, where that is not what it should be."""
+    blocks = len(batches) if blocks is None else blocks
+    index = b"\1" + varint(first + blocks) + (varint(first) + b"\0" * (1 + first) if first else b"")
+    index += varint(blocks) + varint(len(parts))
+    if parts:
+        index += varint(strip.bit_length() - 1 if told is None else told)
+        if (first + blocks - 1) // strip > first // strip:
+            index += varint(batch)
+    return index + b"".join(varint(len(one)) for one in batches)
 
 
 def changed(elements, blocks):
@@ -110,7 +106,8 @@ def case(parts=None, blocks=(BLOCK,), shape=(ELEMENTS,), index=None, changes=CHA
     base, result = (file_of(dtype, list(shape), bytes_of(side, width))
                     for side in (old, changed(old, (changes, *more))))
     entry = parts + b"".join(blocks) if entry is None else entry
-    return base, delta_of(base, result, entry, grouped(parts, blocks) if index is None else index), result
+    index = index_of(parts, blocks) if index is None else index
+    return base, delta_of(base, result, [("w", entry)], index), result
 
 
 # Changes whose distances have four raw bits each, more than a state holds, and changes with so rare gaps that the coder
@@ -130,7 +127,7 @@ def _batch_case(counts=((3,), (3,)), batches=None, changes=(CHANGES, CHANGES), b
     if batches is None:
         batches = [block_of(sum(map(tuple, changes), ()), told)]
     shape = ((len(counts) - 1) * BLOCK_ELEMENTS + ELEMENTS,)
-    index = in_batches(parts, batches, len(counts), batch) if index is None else index
+    index = index_of(parts, batches, len(counts), batch) if index is None else index
     return case(parts, batches, shape, index, changes[0], more=changes[1:])
 
 
@@ -158,11 +155,10 @@ def _right_batches():
     return [
         # More blocks in a batch than there are, one alone, and no batches where there are no parameters.
         _batch_case(((3,),), changes=(CHANGES,), batch=64), _batch_case(((3,),), changes=(CHANGES,), batch=1),
-        case(b"", [SPARSE_BLOCK], index=b"\5\1\1\0\x08"),
         # Modes that batches do not know, beside them.
-        case(parts, [BLOCK, afresh], (BLOCK_ELEMENTS + ELEMENTS,), in_batches(parts, [BLOCK, afresh], 2, 1)),
+        case(parts, [BLOCK, afresh], (BLOCK_ELEMENTS + ELEMENTS,), index_of(parts, [BLOCK, afresh])),
         case(parts, [BLOCK, afresh], (BLOCK_ELEMENTS + ELEMENTS,),
-             b"\5\2\1" + varint(len(alone)) + b"\2" + varint(len(BLOCK)) + b"\1\0" + varint(len(afresh)),
+             b"\1\2\1" + varint(len(alone)) + b"\0" + varint(len(BLOCK)) + b"\1\0" + varint(len(afresh)),
              entry=alone + BLOCK + afresh),
         _batch_case(), _batch_case(batch=3), _batch_case(batch=64),
         # Blocks without changes, and batches of them.
@@ -182,12 +178,9 @@ def broken_groups():
     too_long = given((1, 1, 1), (1,) + (0,) * 30)
     none = parameters((PLAIN, PLAIN), (128,), counts=((3, 0),))
     rows = [
-        ("the unknown bit", "unknown bit", parameters(head=8)),
-        ("a bound of 0", "do not ascend", parameters((None, PLAIN), (0,))),
-        ("equal bounds", "do not ascend", parameters((PLAIN, None, None), (128, 128))),
-        ("falling bounds", "do not ascend", parameters((PLAIN, None, None), (129, 128))),
+        ("a bound of 0", "a bound of 0", parameters((None, PLAIN), (0,))),
         ("no gap weights", "no weight", parameters((PLAIN, given((0, 0), (1,))), (128,), counts=((3, 0),))),
-        ("no distance weights", "no weight", parameters((PLAIN, given((1,), (0,))), (128,), counts=((3, 0),))),
+        ("no distance weights", "no weight", parameters((PLAIN, given((1,), (0, 0))), (128,), counts=((3, 0),))),
         ("a distance bucket too many", "31 distance buckets", parameters((too_long,))),
         ("a column mask without a matrix", "without rows", parameters((PLAIN,), head=1, mask=((0, 16),))),
         ("a row mask without a matrix", "without rows", parameters((PLAIN,), head=2, mask=((0, 8),))),
@@ -211,8 +204,6 @@ def broken_groups():
         ("a classed block that is sparse", "", case(blocks=[SPARSE_BLOCK])),
         ("a classed block behind a mode", "", case(blocks=[b"\4" + BLOCK])),
         ("a group without parameters", "unknown mode 4", case(b"", [b"\4" + BLOCK])),
-        ("an encoding without groups", "unknown mode 4",
-         case(b"", [b"\4" + BLOCK], index=b"\1\1" + varint(len(BLOCK) + 1))),
         ("elements of eight bytes", "eight bytes", case(dtype="I64")),
         ("a class without elements", "end of its class", case(parameters((PLAIN, None), (1,)), changes=[])),
         ("a gap beyond the block", "end of its class", case(blocks=[block_of([Change(0, 2, 1, 0)] * 4)], changes=[],
@@ -239,12 +230,13 @@ def broken_groups():
                                                                      [rare[:-length]], changes=RARE)))
     parts, whole = parameters(), parameters() + BLOCK
     made += [(what, reason, case(index=index)) for what, reason, index in (
-        ("a group of no blocks", "group of 0", b"\2\1\0\0" + grouped(parts, [BLOCK])[2:]),
-        ("a group of two blocks", "group of 2", b"\2\1\2" + varint(len(parts)) + varint(len(BLOCK)) + b"\0"),
-        ("parameters longer than the entry", "longer", b"\2\1\1" + varint(len(whole) + 1) + b"\0"),
-        ("an index that ends in the group", "cut", b"\2\1\1" + varint(len(parts))),
-        ("an index that ends before the group", "cut", b"\2\1"),
-        ("a group too many", "behind the index", grouped(parts, [BLOCK]) + b"\1\0\0"))]
+        ("a group of no blocks", "group of 0", b"\1\1\0\0" + index_of(parts, [BLOCK])[2:]),
+        ("a group of two blocks", "group of 2", b"\1\1\2" + index_of(parts, [BLOCK])[3:] + b"\0"),
+        ("parameters longer than the entry", "longer", b"\1\1\1" + varint(len(whole) + 1) + b"\0\0"),
+        ("an index that ends in the group", "cut", b"\1\1\1" + varint(len(parts))),
+        ("an index that ends before the length of a batch", "cut", index_of(parts, [], 1)),
+        ("an index that ends before the group", "cut", b"\1\1"),
+        ("a group too many", "behind the index", index_of(parts, [BLOCK]) + b"\1\0\0"))]
     return [(what, reason, base, delta) for what, reason, (base, delta, _) in made + _two_blocks() + _broken_batches()]
 
 
@@ -262,23 +254,22 @@ def _two_blocks():
 
 def _broken_batches():
     """The same of groups in batches."""
-    parts, both, none = parameters(), block_of(CHANGES * 2), ()
+    both, none = block_of(CHANGES * 2), ()
     far, rare = block_of(FAR * 2, FAR_TOLD), block_of(RARE * 2, RARE_TOLD)
-    made = [(f"batches of {batch} blocks", f"batches of {batch} strips",
-             _batch_case(((3,),), [BLOCK], (CHANGES,), batch)) for batch in (0, 65, 128, (1 << 64) - 1)]
-    front = b"\5\1\1" + varint(len(parts))
-    made += [(what, reason, _batch_case(((3,),), [BLOCK], (CHANGES,), index=index)) for what, reason, index in (
-        ("no size of batches", "cut", b"\5" + grouped(parts, [BLOCK])[1:]),
+    made = [(f"batches of {batch} blocks", f"batches of {batch} strips", _batch_case(batch=batch))
+            for batch in (0, 65, 128, (1 << 64) - 1)]
+    front = b"\1\2\2" + varint(len(parameters(counts=((3,), (3,))))) + b"\0"
+    made += [(what, reason, _batch_case(index=index)) for what, reason, index in (
+        ("no size of batches", "cut", front + varint(len(both))),
         ("an index that ends before the size of batches", "cut", front),
-        ("a cut size of batches", "cut", front + b"\x80"),
-        ("a long size of batches", "longer than needed", front + b"\x81\0" + varint(len(BLOCK))),
-        ("an index that ends behind the size of batches", "cut", front + b"\1"),
-        ("a size of batches without such", "shorter than the entry",
-         b"\2" + in_batches(parts, [BLOCK], 1, 1)[1:]),
-        ("a size of batches where afresh is the most", "shorter than the entry",
-         b"\4" + in_batches(parts, [BLOCK], 1, 1)[1:]))]
+        ("a cut size of batches", "cut", front + b"\x82"),
+        ("a long size of batches", "longer than needed", front + b"\x82\0" + varint(len(both))),
+        ("an index that ends behind the size of batches", "cut", front + b"\2"))]
+    made.append(("a size of batches of one strip", "shorter",
+                 case(index=b"\1\1\1" + varint(len(parameters())) + b"\0\1" + varint(len(BLOCK)))))
     made += [
-        ("a size of batches without parameters", "cut", case(b"", [SPARSE_BLOCK], index=b"\5\1\1\0\1\x08")),
+        ("a size of batches without parameters", "cut", case(b"", [SPARSE_BLOCK], index=b"\1\1\1\0\1\x08")),
+        ("a size of strips without parameters", "shorter", case(b"", [SPARSE_BLOCK], index=b"\1\1\1\0\0\x08")),
         ("a batch too many", "shorter than the entry", _batch_case(batches=[BLOCK, BLOCK])),
         ("an empty batch too many", "behind the index", _batch_case(batches=[both, b""])),
         ("a batch too few", "cut",

@@ -2,26 +2,21 @@
 """What broken_groups.py has, for groups in strips."""
 
 from broken_groups import (CHANGES, ELEMENTS, FAR, FAR_TOLD, ONE, RARE, RARE_TOLD, SPARSE_BLOCK, block_of, case,
-                           given, grouped, in_batches, parameters)
+                           given, index_of, parameters)
 from elements import BLOCK_ELEMENTS
+from group import symbols_of
 from make_afresh import make_afresh
 from make_delta import varint
-from make_group import Change, Flaws, classed_block, symbols_of
+from make_group import Change, Flaws, classed_block
 from told import most_gap_buckets
 
 WIDE = given((1,) * 32, (1,))  # any gap within a block
 BLOCK = block_of(CHANGES, WIDE)
+STRIPS = 2, 4, 8, 16, 32  # of how many blocks
 MORE = CHANGES + (Change(0, BLOCK_ELEMENTS - 6, 1, 0),)  # the last one is the first element of the next block
 AFRESH_BLOCK = make_afresh([2000] * ELEMENTS, 2)
 # An element of another class than all others, which are 1000.
 OTHER = 0xFC18
-
-
-def in_strips(parts, batches, blocks, batch, strip, first=0):
-    """The index of one group in strips, behind so many blocks in a group without changes as first says."""
-    unchanged = varint(first) + b"\0" * (1 + first) if first else b""
-    told = varint(blocks) + varint(len(parts)) + varint(batch) + varint(strip)
-    return b"\6" + varint(first + blocks) + unchanged + told + b"".join(varint(len(one)) for one in batches)
 
 
 def strip_case(changes=(MORE,), blocks=2, strip=2, batch=1, first=0, told=WIDE, counts=None, parts=None, batches=None,
@@ -30,11 +25,11 @@ def strip_case(changes=(MORE,), blocks=2, strip=2, batch=1, first=0, told=WIDE, 
     strip; blocks: of how many the group is, the last of ELEMENTS; first: how many are before it; counts: of each strip;
     result: what changes from the beginning of each strip on, where that is not changes."""
     counts = [(len(one),) if one else None for one in changes] if counts is None else counts
-    parts = parameters((told,), counts=counts, strip=strip) if parts is None else parts
+    parts = parameters((told,), counts=counts) if parts is None else parts
     if batches is None:
         together = [sum(changes[at:at + batch], ()) for at in range(0, len(changes), batch)]
         batches = [block_of(one, told) if one else b"" for one in together]
-    index = in_strips(parts, batches, blocks, batch, strip, first) if index is None else index
+    index = index_of(parts, batches, blocks, batch, strip, first) if index is None else index
     begins = {max(first, (first // strip + place) * strip): one
               for place, one in enumerate(changes if result is None else result)}
     front, *more = (begins.get(block, ()) for block in range(first + blocks))
@@ -53,7 +48,7 @@ def two_classes(gaps):
     old = [1000] * (BLOCK_ELEMENTS + ELEMENTS)
     old[5] = old[BLOCK_ELEMENTS + 3] = OTHER
     told, coded = any_gap(2), [Change(of, gap, 1, 0) for of, gap in enumerate(gaps)]
-    return {"parts": parameters((told, told), (128,), counts=((1, 1),), strip=2),
+    return {"parts": parameters((told, told), (128,), counts=((1, 1),)),
             "batches": [classed_block(coded, [symbols_of(told)] * 2)], "old": old,
             "result": ((Change(0, 8, 1, 0), Change(0, BLOCK_ELEMENTS - 6, 1, 0)),)}
 
@@ -65,9 +60,9 @@ def right_strips():
     full = (Change(0, ELEMENTS, 1, 0),) + ONE * (BLOCK_ELEMENTS - 1)
     return [
         strip_case(), strip_case(batch=64), strip_case(strip=8),
-        *(strip_case((CHANGES,), 1, strip) for strip in (1, 2, 4, 8)),
+        *(strip_case((CHANGES,), 1, strip) for strip in (1, *STRIPS)),
         # A change in the last block alone, and as many gap buckets as there may be.
-        *(strip_case(((Change(0, last, 1, 0),),), strip=strip, told=any_gap(strip)) for strip in (2, 4, 8)),
+        *(strip_case(((Change(0, last, 1, 0),),), strip=strip, told=any_gap(strip)) for strip in STRIPS),
         strip_case(((Change(0, last - 1, 1, 0), Change(0, 0, 1, 0)),), told=any_gap(2)),
         strip_case(**two_classes((7, 1))),
         # Strips that begin where the tensor says, not the group.
@@ -78,10 +73,8 @@ def right_strips():
         strip_case((none, none, CHANGES), 5, batch=2), strip_case((CHANGES, none, none), 4, first=1, batch=2),
         # Strips of one block where others may be coded alone, and such as need no group.
         case(alone, [BLOCK, SPARSE_BLOCK], (BLOCK_ELEMENTS + ELEMENTS,),
-             in_strips(alone, [BLOCK, SPARSE_BLOCK], 2, 1, 1), more=(CHANGES,)),
-        case(alone, [BLOCK, AFRESH_BLOCK], (BLOCK_ELEMENTS + ELEMENTS,),
-             in_strips(alone, [BLOCK, AFRESH_BLOCK], 2, 1, 1)),
-        case(b"", [SPARSE_BLOCK], index=b"\6\1\1\0\x08"),
+             more=(CHANGES,)),
+        case(alone, [BLOCK, AFRESH_BLOCK], (BLOCK_ELEMENTS + ELEMENTS,)),
         # Raw bits that end within a byte where a strip does, and words.
         strip_case((FAR, FAR), 2, 2, 2, 1, FAR_TOLD), strip_case((RARE, RARE), 2, 2, 2, 1, RARE_TOLD),
         # As many changes as there may be.
@@ -95,25 +88,22 @@ def broken_strips():
 
 
 def _broken_index():
-    parts = parameters((WIDE,), strip=2)
-    front = b"\6\1\1" + varint(len(parts))
-    made = [(f"strips of {strip} blocks", f"strips of {strip} blocks",
-             strip_case((CHANGES,), 1, index=in_strips(parts, [BLOCK], 1, 1, strip)))
-            for strip in (0, 3, 5, 6, 7, 9, 16, 64, (1 << 32) + 2, (1 << 64) - 1)]
-    made += [(f"batches of {batch} strips", f"batches of {batch} strips", strip_case((CHANGES,), 1, index=in_strips(
-        parts, [BLOCK], 1, batch, 2))) for batch in (0, 65, 128, (1 << 64) - 1)]
+    parts = parameters((WIDE,))
+    made = [(f"strips of 2^{log} blocks", f"strip of 2.{log} blocks",
+             strip_case((CHANGES,), 1, index=index_of(parts, [BLOCK], told=log))) for log in (6, 7)]
+    made.append(("strips of 2^6 blocks, and a reference", "strip of 2.6 blocks",
+                 strip_case((CHANGES,), 1, index=index_of(parts, [BLOCK], told=14))))
+    made += [(f"batches of {batch} strips", f"batches of {batch} strips",
+              strip_case((CHANGES, CHANGES), 2, batch=batch, first=1, batches=[BLOCK]))
+             for batch in (0, 65, 128, (1 << 64) - 1)]
+    front = b"\1\1\1" + varint(len(parts))
     made += [(what, reason, strip_case((CHANGES,), 1, index=index)) for what, reason, index in (
-        ("neither size", "cut", b"\6" + grouped(parts, [BLOCK])[1:]),
-        ("no size of strips", f"strips of {len(BLOCK)} blocks", b"\6" + in_batches(parts, [BLOCK], 1, 1)[1:]),
-        ("an index that ends before the size of strips", "cut", front + b"\1"),
-        ("a cut size of strips", "cut", front + b"\1\x82"),
-        ("a long size of strips", "longer than needed", front + b"\1\x82\0" + varint(len(BLOCK))),
-        ("an index that ends behind the size of strips", "cut", front + b"\1\2"),
-        ("a size of strips among batches", "",
-         b"\5" + in_strips(parts, [BLOCK], 1, 1, 2)[1:]),
-        ("a size of strips among groups", "",
-         b"\2" + in_strips(parts, [BLOCK], 1, 1, 2)[1:]))]
-    made.append(("both sizes without parameters", "", case(b"", [SPARSE_BLOCK], index=b"\6\1\1\0\1\2\x08")))
+        ("an index that ends before the size of strips", "cut", front),
+        ("a cut size of strips", "cut", front + b"\x81"),
+        ("a long size of strips", "longer than needed", front + b"\x81\0" + varint(len(BLOCK))),
+        ("an index that ends behind the size of strips", "cut", front + b"\1"),
+        ("a size of batches of one strip", "shorter", front + b"\1\1" + varint(len(BLOCK))))]
+    made.append(("both sizes without parameters", "", case(b"", [SPARSE_BLOCK], index=b"\1\1\1\0\1\1\x08")))
     both = block_of(CHANGES * 2, WIDE)
     return made + [
         ("a batch for each block", "shorter than the entry", strip_case(batches=[block_of(MORE, WIDE), BLOCK])),
@@ -126,21 +116,19 @@ def _broken_index():
 
 def _broken_parameters():
     made = [(f"a gap bucket too many for {strip} blocks", f"{most_gap_buckets(strip) + 1} gap buckets",
-             strip_case(strip=strip, told=any_gap(strip, 1))) for strip in (2, 4, 8)]
+             strip_case(strip=strip, told=any_gap(strip, 1))) for strip in STRIPS]
     made += [(f"64 gap buckets for {strip} blocks", "64 gap buckets",
-              strip_case(strip=strip, told=any_gap(strip, 64 - most_gap_buckets(strip)))) for strip in (2, 4, 8)]
+              strip_case(strip=strip, told=any_gap(strip, 64 - most_gap_buckets(strip)))) for strip in STRIPS]
     return made + [
-        ("five bits for gap buckets", "", strip_case(parts=parameters((WIDE,), counts=((4,),)))),
-        ("six bits for those of a block", "", strip_case((CHANGES,), 1, 1, parts=parameters((WIDE,), strip=2))),
         ("numbers of changes for each block", "left over",
-         strip_case(parts=parameters((WIDE,), counts=((4,), (4,)), strip=2))),
+         strip_case(parts=parameters((WIDE,), counts=((4,), (4,))))),
         ("no changes in a strip", "0 changes", strip_case(counts=((0,),))),
         ("-1 changes in a strip", "-1 changes", strip_case((CHANGES, CHANGES), 2, first=1, counts=((3,), (-1,)))),
         ("11 changes in 10", "11 changes in 10", strip_case((ONE * 11,), 1, result=((),))),
         ("11 changes in the last strip, of 10", "11 changes in 10",
          strip_case((ONE, ONE * 11), 3, result=(ONE, ()))),
         ("more changes together than elements", "12 changes in 10",
-         strip_case((ONE * 12,), 1, parts=parameters((WIDE, WIDE), (128,), counts=((6, 6),), strip=2), result=((),))),
+         strip_case((ONE * 12,), 1, parts=parameters((WIDE, WIDE), (128,), counts=((6, 6),)), result=((),))),
         ("more changes than two blocks have elements", "65547 changes",
          strip_case((ONE * (BLOCK_ELEMENTS + ELEMENTS + 1),), batches=[BLOCK], result=((),))),
         ("a change more than there may be", "65537 changes", strip_case((ONE * (BLOCK_ELEMENTS + 1),))),
@@ -155,7 +143,7 @@ def _broken_changes():
     wide = any_gap(2)
     made = [(f"a gap longer than a strip of {strip} blocks", "end of its class",
              strip_case(((Change(0, (strip - 1) * BLOCK_ELEMENTS + ELEMENTS, 1, 0),),), strip, strip,
-                        told=any_gap(strip), result=((),))) for strip in (2, 4, 8)]
+                        told=any_gap(strip), result=((),))) for strip in STRIPS]
     made += [(what, "end of its class", strip_case(changes, told=wide, result=((),))) for what, changes in (
         ("a last gap that is too long", (CHANGES + (Change(0, behind - 6, 1, 0),),)),
         ("a change behind the last element", ((Change(0, behind - 1, 1, 0), Change(0, 0, 1, 0)),)),

@@ -17,17 +17,18 @@ from afresh import AFRESH
 from bits import BitWriter
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
-from broken_brief import broken_brief, right_brief
+from broken_classes import broken_classes, right_classes
 from broken_groups import broken_groups, right
+from broken_references import broken_references, right_references
 from broken_strips import broken_strips, right_strips
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from frequencies import frequencies, probability_weights, step_weights, weight_of
-from group import Group, Shape, strip_counts
-from groupings import DTYPES, batched, few_changes, groupings, striped
+from group import Group, Referable, Shape, strip_counts
+from groupings import DTYPES, batched, few_changes, groupings, referring, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
-from make_group import CLASSED, make_group
-from random_checkpoint import bytes_of, elements_of, perturbed, random_tensor, write_safetensors
+from make_group import CLASSED, Grouping, make_group
+from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
 from read_group import read_group
 from refusal import Refused
 from wdelta_decode import decode
@@ -81,8 +82,12 @@ class Steps(unittest.TestCase):
                 self.assertEqual([stepped(old, step, 8, floating) for step in steps], list(range(256)))
 
 
-class BriefParameters(unittest.TestCase):
-    def test_numbers_reckoned_by_hand(self):
+def frequencies_of(gap_weights, distance_weights, sign):
+    return frequencies(gap_weights), frequencies(step_weights(distance_weights, sign))
+
+
+class NumbersReckonedByHand(unittest.TestCase):
+    def test_classes(self):
         bits = BitWriter()
 
         def differences(order, *numbers):
@@ -90,8 +95,8 @@ class BriefParameters(unittest.TestCase):
             for number in numbers:
                 bits.golomb(number, order)
 
-        # Four classes, a column mask, brief; bounds of 100, 120 and 121.
-        for number, width in ((3, 4), (5, 4), (100, 8)):
+        # A column mask; four classes, bounds of 100, 120 and 121.
+        for number, width in ((1, 2), (3, 4), (100, 8)):
             bits.put(number, width)
         differences(0, 19, 0)
         # The first class: three gap weights, which are 63, 60 and 61; four distance buckets of 20; a sign of 100.
@@ -112,17 +117,70 @@ class BriefParameters(unittest.TestCase):
         differences(3, 0)
         differences(0, 0, 0)
         differences(3, 0)
-        # No column's bit; 3, 2 and 2 changes.
-        bits.put(0, 8)
+        # 3, 2 and 2 changes; no column's bit.
         bits.put(1, 1)
         differences(6, 6, 1, 0)
+        bits.put(0, 8)
         group = Group(bits.bytes(), Shape(2, 5, 0, [10]), "group")
         self.assertEqual((group.bounds, group.counts), ([100, 120, 121], [[3, 0, 2, 2]]))
         told = (([weight_of(code) for code in (63, 60, 61)], probability_weights(20 ^ 15, 4), 100), None,
                 (probability_weights(40 ^ 15, 10), probability_weights(6 ^ 15, 2), 101),
                 (probability_weights(56 ^ 15, 13), [1], 101))
         self.assertEqual([one and (one.gaps.frequency, one.steps.frequency) for one in group.classes],
-                         [one and (frequencies(one[0]), frequencies(step_weights(*one[1:]))) for one in told])
+                         [one and frequencies_of(*one) for one in told])
+
+    def test_a_reference(self):
+        bits = BitWriter()
+
+        def put(*pairs):
+            for number, width in pairs:
+                bits.put(number, width)
+
+        def golomb(*pairs):
+            for number, order in pairs:
+                bits.golomb(number, order)
+
+        # No masks; four classes, bounds of 10, 20 and 30, the first class not used.
+        put((0, 2), (3, 4), (10, 8))
+        golomb((9, 0), (9, 0))
+        put((0, 1))
+        # Gaps of 40, 11 buckets as usual; four distance buckets, weights of 63, 0, 0 and 5.
+        put((1, 1), (0, 1))
+        golomb((80, 3), (0, 0), (6, 0))
+        put((1, 1))
+        golomb((0, 2), (125, 2), (0, 2), (10, 2))
+        # A class that is not used; gaps of 64, three buckets less than usual; three distance buckets of 20.
+        put((0, 1), (1, 1), (0, 1))
+        golomb((16, 3), (5, 0), (2, 0))
+        put((0, 1))
+        golomb((40, 3))
+        # 7 and 9 changes in the first strip, none in the second.
+        put((1, 1))
+        golomb((14, 6), (4, 6))
+        put((0, 1))
+        referable = Referable(bits.bytes(), Shape(2, 0, 0, [100, 50]), "reference")
+        self.assertEqual(referable.parameters(2).weights(), [1, 8, 1, 10])
+
+        bits = BitWriter()
+        # A column mask; gap probabilities 50 less, two gap buckets more than usual, two distance buckets more than the
+        # reference has, a sign of 100.
+        put((1, 2))
+        golomb((99, 2), (4, 0), (2, 0), (55, 3))
+        # 9 changes: one where 0 are expected, 5 where 3 are, 0 where 0 are, the rest.
+        put((1, 1))
+        golomb((9, 6))
+        put((4, 3), (4, 3), (0, 1), (1, 1))
+        # 2 where 1 is expected, 0 where 5 are, 0 where 0 are, 20 where 3 are.
+        put((1, 1), (2, 2), (0, 1), (4, 3), (1, 2), (1, 1), (0, 8))
+        golomb((18, 1))
+        put((0x16, 8))
+        group = Group(bits.bytes(), Shape(2, 5, 0, [10, 30]), "group", referable.parameters(2))
+        self.assertEqual((group.bounds, group.counts), ([10, 20, 30], [[1, 5, 0, 3], [2, 0, 0, 20]]))
+        like = (probability_weights(15, 8), [weight_of(code) for code in (63, 1, 1, 5, 1, 1)], 100)
+        last = probability_weights(14 ^ 15, 9), probability_weights(20 ^ 15, 5), 100
+        self.assertEqual([(one.gaps.frequency, one.steps.frequency) for one in group.classes],
+                         [frequencies_of(*one) for one in (like, like, like, last)])
+        self.assertEqual([group.turned(column) for column in range(5)], [0, 1, 1, 0, 1])
 
 
 class RoundTrips(unittest.TestCase):
@@ -136,6 +194,7 @@ class RoundTrips(unittest.TestCase):
         self.assertEqual(made.content, result)
         self.assertEqual(str(made.elements), delta.metadata["elements"])
         self.assertEqual(str(made.changed), delta.metadata["changed"])
+        return delta
 
     def test_every_dtype_mode_and_density(self):
         for dtype in BITS:
@@ -226,6 +285,61 @@ class RoundTrips(unittest.TestCase):
             for number, grouping in enumerate(striped(self.rng)):
                 with self.subTest(dtype=dtype, grouping=number):
                     self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_large_strips(self):
+        shape = [34 * BLOCK_ELEMENTS + 9]
+        old = self.rng.randbytes(shape[0])
+        sides = [write_safetensors([("w", "I8", shape, side)])
+                 for side in (old, few_changes(self.rng, old, "I8", [9, 0, 30] * 12))]
+        for grouping in (Grouping(bounds=(120,), strip=16, blocks=20, batch=2), Grouping(strip=32, blocks=64),
+                         [Grouping(given=False, strip=32, blocks=33), Grouping(back=1, strip=16, blocks=2)]):
+            with self.subTest(grouping=grouping):
+                self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_references(self):
+        for density in (0.1, 0.4):
+            tensors = []
+            for dtype in DTYPES:
+                for shape in ([640], [40, 16], [2, 8, 40], [1, 640]):
+                    content = random_tensor(self.rng, dtype, shape)
+                    new = perturbed(self.rng, content, dtype, self.rng.random() * 2 * density)
+                    tensors.append((f"{dtype} {shape}", dtype, shape, (content, new)))
+            self.rng.shuffle(tensors)
+            base, result = (write_safetensors([(*about, pair[side]) for *about, pair in tensors]) for side in (0, 1))
+            for number, groups in enumerate(referring(self.rng)):
+                bundle = self.rng.choice((1, 2, 5, 99))
+                with self.subTest(density=density, grouping=number, bundle=bundle):
+                    opened = self.check(base, result, mode=CLASSED, grouping=groups, bundle=bundle)
+                    wanted = {group.back for group in groups} - {0}
+                    self.assertLessEqual(wanted, {group.back for group in opened.groups})
+
+    def test_references_within_tensors_of_several_blocks(self):
+        for dtype, shape in (("BF16", [4 * BLOCK_ELEMENTS // 900 + 1, 900]), ("U8", [9 * BLOCK_ELEMENTS + 77])):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            sides = [write_safetensors([("w", dtype, shape, side)])
+                     for side in (old, few_changes(self.rng, old, dtype, (300, 500, 30, 90, 2000, 0, 60, 40, 9, 9)))]
+            for number, groups in enumerate(referring(self.rng)):
+                with self.subTest(dtype=dtype, grouping=number):
+                    self.assertTrue(any(group.back for group in self.check(*sides, mode=CLASSED,
+                                                                           grouping=groups).groups))
+
+    def test_groups_without_parameters_between(self):
+        old = self.rng.randbytes(6 * BLOCK_ELEMENTS)
+        sides = [one("U8", side) for side in (old, few_changes(self.rng, old, "U8", [50] * 6))]
+        modes = CLASSED, SPARSE, AFRESH, CLASSED, DENSE, CLASSED
+        opened = self.check(*sides, mode_of=lambda name, block: modes[block],
+                            grouping=[Grouping(given=False, blocks=1), Grouping(back=1, blocks=1)])
+        self.assertEqual([group.back for group in opened.groups], [0, 1, 1])
+
+    def test_bundles(self):
+        tensors = [(f"ü{number}", dtype, [30], random_tensor(self.rng, dtype, [30]))
+                   for number, dtype in enumerate(("BF16", "F64", "U8", "F32", "I8"))]
+        new = [(*about, perturbed(self.rng, content, about[1], 0.5)) for *about, content in tensors]
+        new[2] = tensors[2]
+        for bundle in (2, 3, 99):
+            for mode in MODES:
+                opened = self.check(write_safetensors(tensors), write_safetensors(new), mode=mode, bundle=bundle)
+                self.assertEqual(len(opened.entries), -(-4 // bundle))
 
     def test_strips_are_blocks_that_the_tensor_counts(self):
         self.assertEqual(strip_counts(0, [9, 9, 9, 4], 2), [18, 13])
@@ -352,13 +466,23 @@ class Refusals(unittest.TestCase):
                     pass
 
     def test_every_flipped_bit_of_a_group_is_refused_or_decodes(self):
-        for number, grouping in enumerate(groupings(self.rng)):
+        # Of the sorts that refer there is the first one with another that it can refer to.
+        sorts = [(None, grouping) for grouping in groupings(self.rng)]
+        sorts += [next(pair for pair in zip(turns, turns[1:]) if pair[1].back) for turns in referring(self.rng)]
+        for number, (other, grouping) in enumerate(sorts):
             old = random_tensor(self.rng, "BF16", [9, 8])
             new = perturbed(self.rng, old, "BF16", 0.2)
+            referable = None
+            if other:
+                content, _ = make_group([(old, new, None)], 0, 8, 2, True, other)
+                referable = Referable(content, Shape(2, 8, 0, [72], other.strip), "reference")
+            if grouping.batch > 1:
+                grouping = grouping._replace(batch=64)
             # What is in batches is taken for three small blocks, or strips.
             size = 48 if grouping.batch > 1 else len(old)
             sides = [(old[at:at + size], new[at:at + size]) for at in range(0, len(old), size)]
-            parameters, (block,) = make_group([(*side, None) for side in sides], 0, 8, 2, True, grouping)
+            parameters, (block,) = make_group([(*side, None) for side in sides], 0, 8, 2, True, grouping,
+                                              referable and referable.parameters(2))
             shape = Shape(2, 8, 0, [size // 2] * len(sides), grouping.strip)
             for bit in range(8 * len(parameters + block)):
                 flipped = bytearray(parameters + block)
@@ -366,8 +490,8 @@ class Refusals(unittest.TestCase):
                 parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])
                 with self.subTest(grouping=number, bit=bit):
                     try:
-                        for read, (part, _) in zip(read_group(parts, [coded], shape, "group", False, grouping.batch),
-                                                   sides):
+                        for read, (part, _) in zip(read_group(parts, [coded], shape, "group", grouping.batch,
+                                                              referable), sides):
                             self.assertEqual(len(read.applied(part, True)[0]) if read else size, size)
                     except Refused:
                         pass
@@ -375,10 +499,11 @@ class Refusals(unittest.TestCase):
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
-        for base, delta, made in right() + right_strips() + right_brief():
+        for base, delta, made in right() + right_strips() + right_classes() + right_references():
             self.assertEqual(Delta(delta).apply([base]).content, made)
         broken = (broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(self.base, self.result) +
-                  broken_opaque() + broken_groups() + broken_strips() + broken_brief())
+                  broken_opaque() + broken_groups() + broken_strips() + broken_classes() +
+                  broken_references())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

@@ -6,19 +6,13 @@ from collections import namedtuple
 
 import zstd
 from blake3 import blake3
-from blocks import read_varint
-from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
-from group import Shape, row_length, strip_counts
+from elements import BITS, FLOATING, width_of
+from index import Index
 from opaque import opaque_header, resized
-from read_group import read_group
-from refusal import Refused, is_count, require, strict_json
+from refusal import is_count, require, strict_json
 from safetensors import header_length, read_header
 
 HEADER_CONTENT_LIMIT = 100_000_008
-NAMES_LIMIT = 100_000_000
-PLAIN, GROUPED, BUNDLE, WITH_AFRESH, WITH_BATCHES, WITH_STRIPS = 1, 2, 3, 4, 5, 6  # encodings
-MOST_IN_BATCH = 64
-STRIP_SIZES = 1, 2, 4, 8
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -67,7 +61,7 @@ class Delta:
         text = bytes(content[:header_length(content, what)])
         check_seal(text, self._text("digest"), what)
         require(self._text("format") == "wdelta-delta", f"{what}: not a wdelta delta")
-        require(self._text("version") == "1", f"{what}: version {self.metadata['version']!r} is not known")
+        require(self._text("version") == "2", f"{what}: version {self.metadata['version']!r} is not known")
         require(blake3(content[container.start:]) == self._text("payload"), f"{what}: payload has another digest")
         for key in ("elements", "changed"):
             require(re.fullmatch("0|[1-9][0-9]{0,19}", self._text(key)) and int(self._text(key)) < 1 << 64,
@@ -93,6 +87,7 @@ class Delta:
         self.entries = entries
         require(self.index is not None, f"{what}: no block index")
         self.header = None
+        self.groups = []  # what the index says of them, once the delta was applied
         if self.header_entry is not None:
             size = zstd.content_size(self.header_entry, f"{what}: header entry")
             require(size <= HEADER_CONTENT_LIMIT, f"{what}: header entry is too long")
@@ -113,6 +108,12 @@ class Delta:
 
     def apply(self, base_contents):
         """Makes the result from the contents of the files of base, in their order."""
+        made = self.unchecked(base_contents)
+        check_content(made.content, self.result, f"{self.what}: result")
+        return made
+
+    def unchecked(self, base_contents):
+        """The same, whether or not the result is the one that the delta names."""
         require(len(base_contents) == len(self.base), f"{self.what}: needs {len(self.base)} base files")
         for content, named in zip(base_contents, self.base):
             check_content(content, named, f"{self.what}: base {named.path}")
@@ -160,23 +161,11 @@ class Delta:
         tensors = {tensor.name: tensor for tensor in result.tensors}
         for name in self.sources:
             require(name in tensors, f"{self.what}: {name}: no such tensor in the result")
-        strips, at = {}, 0
+        index, strips = Index(self.index, tensors, self.what), {}
         for name, entry in self.entries.items():
-            encoding, at = self._encoding(name, at)
-            names = [name]
-            if encoding == BUNDLE:
-                names, at = self._bundled(name, at)
-            begin = 0
-            for one in names:
-                require(one in tensors, f"{self.what}: {one}: no such tensor in the result")
-                require(one not in strips, f"{self.what}: {one}: a tensor in two places")
-                own = encoding
-                if encoding == BUNDLE:
-                    own, at = self._encoding(one, at)
-                    require(own != BUNDLE, f"{self.what}: {one}: a bundle in a bundle")
-                strips[one], begin, at = self._strips(tensors[one], own, entry, begin, at)
-            require(begin == len(entry), f"{self.what}: {name}: blocks are shorter than the entry")
-        require(at == len(self.index or b""), f"{self.what}: bytes behind the index")
+            strips.update(index.read(name, entry))
+        index.finish()
+        self.groups = index.groups
         plans = []
         for tensor in result.tensors:
             source = source_of(tensor)
@@ -189,74 +178,6 @@ class Delta:
         for part, content in zip(framed, contents):
             part.streams = content
         return plans
-
-    def _encoding(self, name, at):
-        require(at < len(self.index), f"{self.what}: {name}: the index is cut")
-        encoding = self.index[at]
-        require(PLAIN <= encoding <= WITH_STRIPS, f"{self.what}: {name}: unknown encoding {encoding}")
-        return encoding, at + 1
-
-    def _bundled(self, name, at):
-        """The names of the tensors in a bundle, and where its part of the index goes on."""
-        what = f"{self.what}: {name}"
-        length, at = read_varint(self.index, at, what)
-        require(length <= len(self.index) - at, f"{what}: the names are cut")
-        frame = self.index[at:at + length]
-        size = zstd.content_size(frame, f"{what}: names")
-        require(size <= NAMES_LIMIT, f"{what}: too many names")
-        [content] = zstd.decompress([frame], [size])
-        names, place = [], 0
-        while place < len(content):
-            letters, place = read_varint(content, place, what)
-            require(letters <= len(content) - place, f"{what}: a name is cut")
-            try:
-                names.append(bytes(content[place:place + letters]).decode())
-            except UnicodeDecodeError as error:
-                raise Refused(f"{what}: a name that is no UTF-8") from error
-            place += letters
-        require(names, f"{what}: a bundle of no tensors")
-        return names, at + length
-
-    def _strips(self, tensor, encoding, entry, begin, at):
-        """The strips of one tensor as a Plan has them, which lie from begin on in the entry; then where they end, and
-        its part of the index."""
-        what = f"{self.what}: {tensor.name}"
-        number, at = read_varint(self.index, at, what)
-        width = width_of(tensor.dtype)
-        elements = (tensor.end - tensor.begin) // width
-        require(number == -(-elements // BLOCK_ELEMENTS), f"{what}: {number} blocks for {elements} elements")
-        counts = [min(BLOCK_ELEMENTS, elements - block * BLOCK_ELEMENTS) for block in range(number)]
-        strips, first = [], 0
-
-        def taken(length):
-            nonlocal begin
-            require(length <= len(entry) - begin, f"{what}: blocks are longer than the entry")
-            begin += length
-            return entry[begin - length:begin]
-
-        while first < number:
-            size, parameter_length, batch, strip = number, 0, 1, 1
-            if encoding != PLAIN:
-                size, at = read_varint(self.index, at, what)
-                require(1 <= size <= number - first, f"{what}: a group of {size} blocks")
-                parameter_length, at = read_varint(self.index, at, what)
-            if encoding in (WITH_BATCHES, WITH_STRIPS) and parameter_length:
-                batch, at = read_varint(self.index, at, what)
-                require(1 <= batch <= MOST_IN_BATCH, f"{what}: batches of {batch} strips")
-            if encoding == WITH_STRIPS and parameter_length:
-                strip, at = read_varint(self.index, at, what)
-                require(strip in STRIP_SIZES, f"{what}: strips of {strip} blocks")
-            elements_of = strip_counts(first, counts[first:first + size], strip)
-            lengths = []
-            for _ in range(0, len(elements_of), batch):
-                length, at = read_varint(self.index, at, what)
-                lengths.append(length)
-            parameters = taken(parameter_length)
-            coded = [taken(length) for length in lengths]
-            shape = Shape(width, row_length(tensor.shape), first, elements_of, strip)
-            strips += zip(elements_of, read_group(parameters, coded, shape, what, encoding >= WITH_AFRESH, batch))
-            first += size
-        return strips, begin, at
 
     def _made(self, beginning, plans):
         pieces, elements, changed = [beginning], 0, 0
@@ -273,6 +194,4 @@ class Delta:
                     part, strip_changed = coded.applied(part, tensor.dtype in FLOATING)
                     changed += strip_changed
                 pieces.append(part)
-        content = b"".join(pieces)
-        check_content(content, self.result, f"{self.what}: result")
-        return Result(content, elements, changed)
+        return Result(b"".join(pieces), elements, changed)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a group of blocks: "Groups", "Brief parameters" and "Sign masks" of wdelta-delta(5)."""
+"""The parameters of a group of blocks: "Groups" and "Sign masks" of wdelta-delta(5)."""
 
 from collections import namedtuple
 
 from bits import BitReader
-from elements import BLOCK_ELEMENTS, signed_of
+from counts import Counts
+from elements import BLOCK_ELEMENTS
 from frequencies import Symbols, step_weights
+from reference import referring, take_differences
 from refusal import require
-from told import BriefClasses, Classes, log
+from told import Classes
 
 ROW_LIMIT = 65536
 
@@ -36,96 +38,75 @@ def block_at(shape, place):
     return max(shape.first_block, (shape.first_block // shape.strip + place) * shape.strip)
 
 
-def _class(told):
+def symbols_of(told):
+    """The frequencies of a class by what it tells."""
     return Class(Symbols(told.gaps.weights()), Symbols(step_weights(told.distances.weights(), told.sign)))
 
 
-class CountCode:
-    """How the numbers of changes of one class are told, one classed strip after another."""
+class Parameters:
+    """The parameters of a group up to its masks, read: told, what each class tells (None for one that is not used), and
+    counts, for each strip the number of changes of each class, or None where the strip is not classed. reference: the
+    Parameters of the group that it refers to, where it does."""
 
-    def __init__(self):
-        self._m = self._t = self.strips = 0
-
-    def expected(self, before=0):
-        """before: what is expected in the first classed strip."""
-        return (self._m + 8) // 16 if self.strips else before
-
-    def order(self):
-        if not self.strips:
-            return 6
-        x = self.expected()
-        order = log((x + x // self.strips) * 5 // 2) // 2
-        return max(order, log(self._t // 4)) if self.strips > 3 else order
-
-    def take(self, bits, before=0):
-        """The next number, which may be less than 0; before: as for expected."""
-        order, zeros = self.order(), 0
-        if not self.strips:
-            difference = bits.golomb(order)
-        else:
-            while zeros < 8 and not bits.take(1):
-                zeros += 1
-            difference = (zeros << order) + (bits.take(order) if zeros < 8 else bits.golomb(order))
-        count = self.expected(before) + signed_of(difference)
-        self.told(count, difference)
-        return count
-
-    def told(self, count, difference):
-        """Takes note of the next number and of its difference, as the page numbers differences."""
-        if self.strips:
-            self._t = 4 * difference if self.strips == 1 else self._t - self._t // 4 + difference
-        self.strips = min(16, self.strips + 1)
-        self._m = (self._m * (self.strips - 1) + 16 * count) // self.strips
-
-
-class Group:
-    """The parameters of a group, read: classes (None for one that is not used), masks, and counts, for each strip the
-    number of changes of each class, or None where the strip is not classed."""
-
-    def __init__(self, content, shape, what):
+    def __init__(self, content, shape, what, reference=None):
         require(shape.width < 8, f"{what}: classed blocks of elements of eight bytes")
-        self.shape = shape
-        row, first_element = shape.row, shape.first_block * BLOCK_ELEMENTS
-        bits = BitReader(content, what)
-        class_count = bits.take(4) + 1
-        has_columns, has_rows, self._brief = bits.take(1), bits.take(1), bits.take(1)
-        require(bits.take(1) == 0, f"{what}: an unknown bit is set")
-        require(row or not has_columns and not has_rows, f"{what}: a sign mask without rows")
-        self.bounds = self._take_bounds(bits, class_count - 1, what)
-        told = (BriefClasses if self._brief else Classes)(bits, shape, has_columns or has_rows, what)
-        self.classes = [_class(told.take()) if bits.take(1) else None for _ in range(class_count)]
-        self._columns = self._rows = 0
-        if has_columns:
-            self._columns = bits.take(row + -row % 8)
-        if has_rows:
-            last = first_element + sum(shape.counts) - 1
-            rows = last // row - first_element // row + 1
-            self._rows = bits.take(rows + -rows % 8)
-        self.masked = has_columns or has_rows
-        codes = [CountCode() for _ in self.classes]
-        self.counts = [self._strip_counts(bits, codes, elements, what) if bits.take(1) else None
-                       for elements in shape.counts]
-        bits.finish()
+        self.shape, self._what, self._bits = shape, what, BitReader(content, what)
+        self.has_columns, self.has_rows = self._bits.take(1), self._bits.take(1)
+        self.masked = self.has_columns or self.has_rows
+        weights = None
+        if reference is None:
+            class_count = self._bits.take(4) + 1
+            self.bounds = self._take_bounds(class_count - 1)
+            classes = Classes(self._bits, shape, self.masked, what)
+            self.told = [classes.take() if self._bits.take(1) else None for _ in range(class_count)]
+        else:
+            self.bounds, weights = reference.bounds, reference.weights()
+            self.told = referring(reference.told, take_differences(self._bits, self.masked, what), shape)
+        used = [number for number, told in enumerate(self.told) if told]
+        counts, self.counts = Counts(self._bits, len(used), weights, what), []
+        for elements in shape.counts:
+            taken = dict(zip(used, counts.take(elements))) if self._bits.take(1) else None
+            self.counts.append(taken and [taken.get(number, 0) for number in range(len(self.told))])
         require(any(self.counts), f"{what}: it has no classed strip")
 
-    def _take_bounds(self, bits, count, what):
+    def _take_bounds(self, count):
         bounds = []
         for _ in range(count):
-            brief = self._brief and bounds
-            bounds.append(bounds[-1] + 1 + bits.golomb(0) if brief else bits.take(8))
-            require(bounds[-1] <= 255, f"{what}: a bound of {bounds[-1]}")
-        require(all(low < high for low, high in zip([0] + bounds, bounds)), f"{what}: bounds do not ascend")
+            bounds.append(bounds[-1] + 1 + self._bits.golomb(0) if bounds else self._bits.take(8))
+            require(1 <= bounds[-1] <= 255, f"{self._what}: a bound of {bounds[-1]}")
         return bounds
 
-    def _strip_counts(self, bits, codes, elements, what):
-        counts, before = [], 0
-        for one, code in zip(self.classes, codes):
-            counts.append(code.take(bits, before) if one else 0)
-            require(0 <= counts[-1] <= elements, f"{what}: {counts[-1]} changes in {elements} elements")
-            if one and self._brief:
-                before = counts[-1]
-        require(1 <= sum(counts) <= elements, f"{what}: {sum(counts)} changes in {elements} elements")
-        return counts
+    def weights(self):
+        """Of each class what says how large its share is expected to be in a group that refers to this one."""
+        return [1 + sum(counts[number] for counts in self.counts if counts) for number in range(len(self.told))]
+
+
+class Referable(namedtuple("Referable", "content shape what")):
+    """A group that others may refer to."""
+
+    def parameters(self, width):
+        """As a group reads them that refers to this one and has elements of that width."""
+        return Parameters(self.content, self.shape._replace(width=width), self.what)
+
+
+class Group(Parameters):
+    """All parameters of a group, read: its masks, too, and of each class the frequencies."""
+
+    def __init__(self, content, shape, what, reference=None):
+        super().__init__(content, shape, what, reference)
+        self.classes = [told and symbols_of(told) for told in self.told]
+        require(shape.row or not self.masked, f"{what}: a sign mask without rows")
+        self._columns = self._rows = 0
+        if self.has_columns:
+            self._columns = self._take_mask(shape.row)
+        if self.has_rows:
+            first = shape.first_block * BLOCK_ELEMENTS
+            last = first + sum(shape.counts) - 1
+            self._rows = self._take_mask(last // shape.row - first // shape.row + 1)
+        self._bits.finish()
+
+    def _take_mask(self, length):
+        return self._bits.take(length + -length % 8)
 
     def class_of(self, context):
         return sum(bound <= context for bound in self.bounds)

@@ -2,15 +2,16 @@
 """A tiny encoder of deltas by wdelta-delta(5), for tests only: it makes what it is told to make, small or not."""
 
 import json
-from itertools import groupby
+from itertools import cycle, groupby
 
 from afresh import AFRESH
 from blake3 import blake3
 from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
-from group import row_length
+from group import Referable, Shape, row_length
 from make_afresh import make_afresh
-from make_group import CLASSED, make_group
+from make_group import CLASSED, Grouping, make_group
 from opaque import opaque_header, resized
+from refusal import Refused
 
 SPARSE, DENSE, WHOLE = 1, 2, 3
 _ZEROS = "0" * 64
@@ -106,13 +107,14 @@ def seal(beginning, digest=_ZEROS):
 
 
 def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path="model.safetensors",
-               with_header=False, mode_of=None, extra=None, opaque=None, grouping=None):
+               with_header=False, mode_of=None, extra=None, opaque=None, grouping=None, bundle=1):
     """A delta that makes result from base_files, a list of paths and contents.
 
     sources: from names to None or [number, name], as in the format; what has no default source starts afresh anyway.
     mode_of: a mode for each tensor and block, called with the name and the number of the block.
-    grouping: a Grouping; blocks lie in such groups, which have parameters where the mode of a block is classed, and
-    are in batches and strips where no block has another mode.
+    grouping: a Grouping, or several that take turns; blocks lie in such groups, which have parameters where the mode of
+    a block is classed, and are in batches and strips where no block has another mode.
+    bundle: how many tensors share an entry, where these are more than one.
     with_header: store the header even where it is the base's. extra: more metadata.
     opaque: the dtype that base and result, which are no safetensors files, are taken for.
     """
@@ -124,7 +126,8 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
     parsed = [parse(content) for _, content in base_files]
     found = [{tensor[0]: tensor for tensor in names} for _, names in parsed]
     sources = dict(sources or {})
-    entries, index, elements, changed = [], b"", 0, 0
+    coded_tensors, elements, changed = [], 0, 0
+    groups = _Groups([grouping] if isinstance(grouping, Grouping) else grouping) if grouping else None
     for name, dtype, shape, begin, end in tensors:
         width, floating = width_of(dtype), dtype in FLOATING
         if name not in sources:
@@ -153,26 +156,18 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
             elif chosen != CLASSED:
                 coded = encode_block(chosen, old_part, new_part, width, floating, framed)
             blocks.append((old_part, new_part, coded))
-        if grouping:
-            part, entry = _grouped(blocks, row_length(shape), width, floating, grouping)
-        else:
-            lengths = b"".join(varint(len(coded)) for _, _, coded in blocks)
-            entry = b"".join(coded for _, _, coded in blocks)
-            if _has_afresh(coded for _, _, coded in blocks):
-                # One group without parameters.
-                part = b"\4" + varint(len(blocks)) * 2 + b"\0" + lengths
-            else:
-                part = b"\1" + varint(len(blocks)) + lengths
-        entries.append((name, entry))
-        index += part
-    metadata = {"format": "wdelta-delta", "version": "1",
+        made = groups.tensor(blocks, row_length(shape), width, floating) if grouping else _one_group(blocks)
+        coded_tensors.append((name, *made))
+    taken = {tensor[0] for tensor in tensors}
+    entries, index = _entries(coded_tensors, bundle, taken)
+    metadata = {"format": "wdelta-delta", "version": "2",
                 "base": json.dumps(described),
                 "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
     if opaque:
         metadata["opaque"] = opaque
     elif sources:
         metadata["sources"] = json.dumps(sources)
-    taken = {tensor[0] for tensor in tensors}
+    taken |= {name for name, _ in entries}
     metadata["index"] = _free_name("index", taken)
     entries.append((metadata["index"], index))
     if with_header or not opaque and (not parsed or parsed[0][0] != beginning):
@@ -181,35 +176,67 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
     return container(entries, {**metadata, **(extra or {})})
 
 
-def _has_afresh(blocks):
-    return any(coded and coded[0] & 15 == AFRESH for coded in blocks)
+def _one_group(blocks):
+    """The part of the index and the entry of a tensor whose blocks are one group without parameters."""
+    coded = [block for _, _, block in blocks]
+    group = varint(len(coded)) + b"\0" if coded else b""
+    return varint(len(coded)) + group + b"".join(varint(len(block)) for block in coded), b"".join(coded)
 
 
-def _grouped(blocks, row, width, floating, grouping):
-    """The part of the index and the entry of a tensor whose blocks lie in groups."""
-    groups, entry = [], b""
-    for first in range(0, len(blocks), grouping.blocks):
-        group = blocks[first:first + grouping.blocks]
-        parameters, made, chosen = b"", [coded for _, _, coded in group], grouping
-        if None not in made or any(made):
-            chosen = grouping._replace(batch=1, strip=1)
-        if None in made:
-            strips = _strips(group, first, chosen.strip)
-            parameters, made = make_group(strips, first * BLOCK_ELEMENTS, row, width, floating, chosen)
-        groups.append((len(group), len(parameters), chosen, b"".join(varint(len(coded)) for coded in made)))
-        entry += parameters + b"".join(made)
-    encoding = 4 if _has_afresh(coded for _, _, coded in blocks) else 2
-    if any(chosen.batch > 1 for _, _, chosen, _ in groups):
-        encoding = 5
-    if any(chosen.strip > 1 for _, _, chosen, _ in groups):
-        encoding = 6
-    index = bytes([encoding]) + varint(len(blocks))
-    for size, parameter_length, chosen, lengths in groups:
-        index += varint(size) + varint(parameter_length)
-        if parameter_length:
-            index += (varint(chosen.batch) if encoding >= 5 else b"") + (varint(chosen.strip) if encoding == 6 else b"")
-        index += lengths
-    return index, entry
+def _entries(tensors, bundle, taken):
+    """The entries of tensors, of which so many share one, and the index."""
+    if bundle == 1:
+        return [(name, entry) for name, _, entry in tensors], b"".join(b"\1" + part for _, part, _ in tensors)
+    entries, index = [], b""
+    for first in range(0, len(tensors), bundle):
+        names, parts, coded = zip(*tensors[first:first + bundle])
+        entries.append((_free_name(f"bundle {first}", taken), b"".join(coded)))
+        frame = raw_frame(b"".join(varint(len(name.encode())) + name.encode() for name in names))
+        index += b"\2" + varint(len(frame)) + frame + b"".join(parts)
+    return entries, index
+
+
+class _Groups:
+    """Makes the groups of one tensor after another; each may refer to those before it."""
+
+    def __init__(self, groupings):
+        self._turns, self._referable = cycle(groupings), []
+
+    def tensor(self, blocks, row, width, floating):
+        """The part of the index and the entry of a tensor."""
+        index, entry, first = varint(len(blocks)), b"", 0
+        while first < len(blocks):
+            grouping = next(self._turns)
+            part, coded = self._group(blocks[first:first + grouping.blocks], first, row, width, floating, grouping)
+            index, entry, first = index + part, entry + coded, first + grouping.blocks
+        return index, entry
+
+    def _group(self, blocks, first, row, width, floating, grouping):
+        coded = [block for _, _, block in blocks]
+        if None not in coded:
+            return varint(len(blocks)) + b"\0" + b"".join(varint(len(block)) for block in coded), b"".join(coded)
+        if any(coded):
+            grouping = grouping._replace(batch=1, strip=1)
+        strips, reference = _strips(blocks, first, grouping.strip), self._reference(grouping.back, width)
+        parameters, coded = make_group(strips, first * BLOCK_ELEMENTS, row, width, floating, grouping, reference)
+        told = grouping.strip.bit_length() - 1
+        if reference:
+            told |= grouping.back << 3
+        else:
+            shape = Shape(width, row, first, [len(old) // width for old, _, _ in strips], grouping.strip)
+            self._referable.append(Referable(parameters, shape, "reference"))
+        index = varint(len(blocks)) + varint(len(parameters)) + varint(told)
+        index += varint(grouping.batch) if len(strips) > 1 else b""
+        return index + b"".join(varint(len(batch)) for batch in coded), parameters + b"".join(coded)
+
+    def _reference(self, back, width):
+        """The Parameters of the group so far back, where it is one that a group of that width may refer to."""
+        if not 0 < back <= len(self._referable):
+            return None
+        try:
+            return self._referable[-back].parameters(width)
+        except Refused:
+            return None
 
 
 def _strips(blocks, first, strip):

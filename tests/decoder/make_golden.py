@@ -24,9 +24,9 @@ sys.dont_write_bytecode = True
 from blake3 import blake3
 from delta import Delta
 from directory import base_contents
-from elements import BITS, stepped, width_of
+from elements import BITS, FLOATING, stepped, width_of
 from make_delta import make_delta
-from make_group import CLASSED, SOME, Grouping
+from make_group import CLASSED, DISTANCES, SOME, Grouping
 from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
 from repository import Repository
 
@@ -200,8 +200,8 @@ def compressed(rng):
             write_safetensors([(dtype, dtype, shape, content) for dtype, shape, content in tensors]), [])
 
 
-def brief(rng):
-    """Brief parameters with all that they may tell, of two strips of a matrix with both masks and of a vector."""
+def parameters(rng):
+    """Parameters with all that they may tell, of two strips of a matrix with both masks and of a vector."""
     rows, columns = 265, 500
     row_ways, column_ways = rng.getrandbits(rows), rng.getrandbits(columns)
     tensors = []
@@ -222,23 +222,46 @@ def brief(rng):
     return (*(write_safetensors([(*about, sides[side]) for *about, first, second in tensors
                                  for sides in ((first, second),)]) for side in (0, 1)),
             Grouping(bounds=(115, 118, 119, 120, 121, 122), given=SOME, columns=column_ways, rows=row_ways, sign=13,
-                     blocks=8, strip=2, batch=2, brief=True))
+                     blocks=8, strip=2, batch=2))
+
+
+def references(rng):
+    """Tensors in bundles, whose groups refer to others: right before and further back, of other strips, of other widths
+    and with masks of their own."""
+    rows, columns = 132, 500
+    tensors = []
+    for number, dtype in enumerate(("BF16", "BF16", "F16", "F32", "I8", "U16", "BF16")):
+        width, shape = width_of(dtype), [rows, columns] if dtype == "I8" else [1500]
+        before = [rng.getrandbits(8) if dtype == "I8" else _weight(rng, dtype) for _ in range(prod(shape))]
+        after = list(before)
+        for place in rng.sample(range(prod(shape)), prod(shape) // (50 if dtype == "I8" else 20 - number)):
+            step = 1 + min(int(rng.expovariate(0.4 + number / 4)), 40)
+            after[place] = stepped(before[place], step, 8 * width, dtype in FLOATING)
+        tensors.append((f"{number}.weight", dtype, shape, bytes_of(before, width), bytes_of(after, width)))
+    likely, rare = Grouping(bounds=(116, 118, 119), given=DISTANCES), Grouping(bounds=(60, 117), given=SOME, strip=32)
+    refers = Grouping(back=1)
+    return (*(write_safetensors([(*about, sides[side]) for *about, first, second in tensors
+                                 for sides in ((first, second),)]) for side in (0, 1)),
+            [likely, refers, refers._replace(rarer=9, odd=True), rare,
+             refers._replace(rarer=40, batch=2, columns=rng.getrandbits(columns), rows=rng.getrandbits(rows), sign=60),
+             refers._replace(back=2, rarer=-255), refers._replace(back=2, rarer=255, strip=8)])
 
 
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
          opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
-         batches, strips, compressed, brief)
+         batches, strips, compressed, parameters, references)
 
 
 def _diff(binary, folder, base, result, options):
     """Writes the case's files and lets the binary diff them; the delta of one file of directories comes out of theirs.
-    Where options are a Grouping, the delta is this folder's."""
+    Where options are a Grouping, or several that take turns, the delta is this folder's."""
     (folder / "result.safetensors").write_bytes(result)
     if isinstance(base, bytes):
         (folder / "base.safetensors").write_bytes(base)
-        if isinstance(options, Grouping):
+        if any(isinstance(option, Grouping) for option in (options, *options)):
             (folder / "delta.safetensors").write_bytes(make_delta(
-                [("base.safetensors", base)], result, mode=CLASSED, path="result.safetensors", grouping=options))
+                [("base.safetensors", base)], result, mode=CLASSED, path="result.safetensors", grouping=options,
+                bundle=1 if isinstance(options, Grouping) else 4))
             return
         names = ["base.safetensors", "result.safetensors", "-o", "delta.safetensors"]
         subprocess.run([binary, "diff", *names, *options], cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -5,20 +5,24 @@ from collections import namedtuple
 
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
+from counts import FIRST_ORDER, ExpectedCount, order_for, share
 from elements import order
-from frequencies import TOTAL, Symbols, bucket_of, step_weights, weight_of
-from group import CountCode
-from told import NO_SIGNS, Expected, Row, Told, expected_buckets, gap_bucket_bits, inverted, most_gap_buckets
+from frequencies import TOTAL, bucket_of, weight_of
+from group import Shape, symbols_of
+from reference import MOST_DISTANCE_BUCKETS, MOST_GAP_BUCKETS, Differences, all_used, rarer_code, referring
+from told import NO_SIGNS, Expected, Row, Told, inverted, most_gap_buckets, usual_gap_buckets
 
 # What make_delta calls the blocks of groups; blocks themselves do not have it, unlike the other modes.
 CLASSED = 4
-# How groups are made. bounds: of the contexts. given: whether weights are given; SOME means that some are. columns,
-# rows: None, or the bits of a mask over the whole tensor as a number; sign: the probability that is told where there is
-# a mask. blocks: of how many blocks a group is; strip: of how many a strip is; batch: of how many strips a batch is.
-# odd: adds buckets, classes and weights that nothing uses. brief: whether the parameters are.
-Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip brief",
-                      defaults=((), True, None, None, 128, 2, False, 1, 1, False))
-SOME = "some"
+# How groups are made. bounds: of the contexts. given: whether weights are given; SOME means that some are, DISTANCES
+# that of these some are and of gaps none. columns, rows: None, or the bits of a mask over the whole tensor as a number;
+# sign: the probability that is told where there is a mask. blocks: of how many blocks a group is; strip: of how many a
+# strip is; batch: of how many strips a batch is. odd: adds buckets, classes and weights that nothing uses. back: where
+# it is not 0, the group refers to the group that is so far before it, if that can be, and has its bounds; rarer: how
+# much rarer changes are than there.
+Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip back rarer",
+                      defaults=((), True, None, None, 128, 2, False, 1, 1, 0, 0))
+SOME, DISTANCES = "some", "distances"
 
 # One change: the number of its class, the gap before it, its distance and its sign as it is coded.
 Change = namedtuple("Change", "of gap distance sign")
@@ -30,14 +34,15 @@ NO_FLAWS = Flaws()
 
 
 class Masks:
-    """Both masks of a group, and what class_of and row_length mean to places_of_classes."""
+    """Both masks of a group, and what class_of and classes mean to places_of_classes."""
 
-    def __init__(self, grouping, first_element, row):
-        self.bounds, self.classes = grouping.bounds, range(len(grouping.bounds) + 1)
+    def __init__(self, grouping, bounds, first_element, row):
+        self.bounds, self.classes = bounds, range(len(bounds) + 1)
         self.row, self._first_row = row, first_element // row if row else 0
         self.columns = grouping.columns if row else None
         self.rows = grouping.rows >> self._first_row if row and grouping.rows is not None else None
-        self.sign = NO_SIGNS if self.columns is None and self.rows is None else grouping.sign
+        self.head = int(self.columns is not None) | int(self.rows is not None) << 1
+        self.sign = grouping.sign if self.head else NO_SIGNS
 
     def class_of(self, context):
         return sum(bound <= context for bound in self.bounds)
@@ -90,59 +95,59 @@ def _told(number, changes, masks, grouping, longest_distance):
         return None
     gaps, distances = [one.gap for one in changes] or [3], [one.distance - 1 for one in changes] or [0]
     most = most_gap_buckets(grouping.strip), bucket_of(longest_distance - 1)[0] + 1
-    rows = []
     # Among four classes some are of each sort.
-    for values, odd_buckets, given_too in zip((gaps, distances), most, (number & 1, number & 2)):
+    given = {SOME: (number & 1, number & 2), DISTANCES: (False, not number & 1)}.get(grouping.given,
+                                                                                    (grouping.given, grouping.given))
+    rows = []
+    for values, odd_buckets, codes_given in zip((gaps, distances), most, given):
         codes = _weight_codes(values, grouping.odd)
         if grouping.odd:
             codes += [0] * (odd_buckets - len(codes))
-        given = given_too if grouping.given == SOME else grouping.given
-        rows.append(Row(len(codes), codes) if given else Row(len(codes), None, _probability_code(values)))
+        rows.append(Row(len(codes), codes) if codes_given else Row(len(codes), None, _probability_code(values)))
     return Told(*rows, masks.sign)
 
 
-def _put_row(bits, row):
-    if row.codes is None:
-        bits.put(row.probability, 8)
-    for code in row.codes or ():
-        bits.put(code, 6)
-
-
-def _put_class(bits, told, masked, strip):
-    bits.put(int(told.gaps.codes is not None), 1)
-    bits.put(told.gaps.buckets - 1, gap_bucket_bits(strip))
-    _put_row(bits, told.gaps)
-    bits.put(int(told.distances.codes is not None), 1)
-    bits.put(told.distances.buckets - 1, 6)
-    _put_row(bits, told.distances)
-    if masked:
-        bits.put(told.sign, 8)
+def _differences(changes, reference, masks, grouping):
+    """How a group with these changes differs from its reference, with no more buckets than it needs, but where it is
+    odd."""
+    differences = Differences(grouping.rarer, 0, 0, masks.sign)
+    more_gaps, more_distances = -MOST_GAP_BUCKETS, 0
+    for number, one in enumerate(all_used(reference.told)):
+        own = [change for change in changes if change.of == number]
+        gap_buckets = max((bucket_of(change.gap)[0] + 1 for change in own), default=1)
+        distance_buckets = max((bucket_of(change.distance - 1)[0] + 1 for change in own), default=1)
+        usual = usual_gap_buckets(rarer_code(one, differences)) if one.gaps.codes is None else one.gaps.buckets
+        more_gaps = max(more_gaps, gap_buckets - usual)
+        more_distances = max(more_distances, distance_buckets - one.distances.buckets)
+    odd = 5 if grouping.odd else 0
+    return differences._replace(gap_buckets=min(more_gaps + odd, MOST_GAP_BUCKETS),
+                                distance_buckets=min(more_distances + odd, MOST_DISTANCE_BUCKETS))
 
 
 def _difference(signed):
     return 2 * signed if signed >= 0 else -2 * signed - 1
 
 
-def _put_brief_codes(bits, codes):
+def _put_codes(bits, codes):
     for before, code in zip((63, *codes), codes):
         bits.golomb(_difference(code - before), 2)
 
 
-def _put_brief_class(bits, told, masked, expected):
+def _put_class(bits, told, masked, expected):
     gaps, distances = told.gaps, told.distances
     bits.put(int(gaps.codes is not None), 1)
     if gaps.codes is not None:
         bits.golomb(_difference(gaps.buckets - 1 - expected.gap_buckets), 2)
-        _put_brief_codes(bits, gaps.codes)
+        _put_codes(bits, gaps.codes)
     else:
         code = inverted(gaps.probability)
         bits.golomb(_difference(code - expected.gap_code), 3)
-        bits.golomb(_difference(gaps.buckets - 1 - expected_buckets(code)), 0)
+        bits.golomb(_difference(gaps.buckets - usual_gap_buckets(code)), 0)
     bits.golomb(_difference(distances.buckets - 1 - expected.distance_buckets), 0)
     if distances.buckets != 1:
         bits.put(int(distances.codes is not None), 1)
         if distances.codes is not None:
-            _put_brief_codes(bits, distances.codes)
+            _put_codes(bits, distances.codes)
         else:
             bits.golomb(_difference(inverted(distances.probability) - expected.distance_code), 3)
     if masked:
@@ -150,46 +155,67 @@ def _put_brief_class(bits, told, masked, expected):
     expected.told(told)
 
 
-def put_classes(bits, bounds, classes, masked, strip, brief):
+def put_classes(bits, bounds, classes, masked):
     """classes: for each what it tells, or None."""
+    bits.put(len(classes) - 1, 4)
     for before, bound in zip((None, *bounds), bounds):
-        if brief and before is not None:
-            bits.golomb(bound - before - 1, 0)
-        else:
+        if before is None:
             bits.put(bound, 8)
+        else:
+            bits.golomb(bound - before - 1, 0)
     expected = Expected()
     for told in classes:
         bits.put(int(told is not None), 1)
-        if told and brief:
-            _put_brief_class(bits, told, masked, expected)
-        elif told:
-            _put_class(bits, told, masked, strip)
+        if told:
+            _put_class(bits, told, masked, expected)
 
 
-def symbols_of(told):
-    """Those of gaps and those of steps."""
-    return Symbols(told.gaps.weights()), Symbols(step_weights(told.distances.weights(), told.sign))
+def put_differences(bits, differences, masked):
+    """What a group with a reference tells of its classes."""
+    bits.golomb(_difference(differences.rarer), 2)
+    bits.golomb(_difference(differences.gap_buckets), 0)
+    bits.golomb(differences.distance_buckets, 0)
+    if masked:
+        bits.golomb(_difference(differences.sign - NO_SIGNS), 3)
 
 
-def put_counts(bits, codes, counts, brief):
-    """The numbers of changes of a classed strip; codes: CountCodes; both of the classes that are used."""
-    before = 0
-    for code, count in zip(codes, counts):
-        _put_count(bits, code, count, before)
-        before = count if brief else 0
+class CountWriter:
+    """Writes the numbers of changes of one classed strip after another, of the classes that are used. weights: as the
+    reader has them."""
 
+    def __init__(self, bits, used, weights=None):
+        self._bits, self._expected, self._weights = bits, [ExpectedCount() for _ in range(used)], weights
+        self._put = self._first if weights is None else self._shared
 
-def _put_count(bits, code, count, before):
-    order, difference = code.order(), _difference(count - code.expected(before))
-    if not code.strips:
-        bits.golomb(difference, order)
-    elif difference >> order < 8:
-        bits.put(1 << (difference >> order), (difference >> order) + 1)
-        bits.put(difference & (1 << order) - 1, order)
-    else:
-        bits.put(0, 8)
-        bits.golomb(difference - (8 << order), order)
-    code.told(count, difference)
+    def put(self, counts):
+        """Writes those of a strip, or that it is not classed where there are none."""
+        self._bits.put(int(counts is not None), 1)
+        if counts is not None:
+            self._put(counts)
+            self._put = self._later
+
+    def _first(self, counts):
+        before = 0
+        for expected, count in zip(self._expected, counts):
+            self._bits.golomb(_difference(count - before), FIRST_ORDER)
+            expected.told(count)
+            before = count
+
+    def _shared(self, counts):
+        left = sum(counts)
+        self._bits.golomb(left, FIRST_ORDER)
+        for number, (expected, count) in enumerate(zip(self._expected, counts)):
+            if number + 1 < len(self._expected):
+                x = share(left, self._weights[number:])
+                self._bits.shorter(_difference(count - x), order_for(x))
+            expected.told(count)
+            left -= count
+
+    def _later(self, counts):
+        for expected, count in zip(self._expected, counts):
+            difference = _difference(count - expected.count())
+            self._bits.shorter(difference, expected.order())
+            expected.told(count, difference)
 
 
 def classed_block(changes, tables, flaws=NO_FLAWS):
@@ -225,35 +251,41 @@ def classed_block(changes, tables, flaws=NO_FLAWS):
     return bytes(front_bytes) + b"".join(reversed(words)) + raw.bytes()[front:]
 
 
-def make_group(strips, first_element, row, width, floating, grouping):
+def _put_mask(bits, mask, length):
+    length += -length % 8
+    bits.put(mask & (1 << length) - 1, length)
+
+
+def make_group(strips, first_element, row, width, floating, grouping, reference=None):
     """The parameters and the coded batches of one group; strips: for each the bytes of base and of result, and None or
-    the block as it is coded already, which is empty where batches or strips are of more than one."""
-    masks, bits = Masks(grouping, first_element, row), BitWriter()
-    changes_of, begin = [], first_element
+    the block as it is coded already, which is empty where batches or strips are of more than one. reference: the
+    Parameters of the group that it refers to, where it does."""
+    masks = Masks(grouping, reference.bounds if reference else grouping.bounds, first_element, row)
+    bits, changes_of, begin = BitWriter(), [], first_element
     for *sides, coded in strips:
         old, new = ([int.from_bytes(side[at:at + width], "little") for at in range(0, len(side), width)]
                     for side in sides)
         changes_of.append(_changes(old, new, begin, masks, width, floating) if coded is None else [])
         begin += len(old)
-    told = [_told(number, [one for changes in changes_of for one in changes if one.of == number], masks, grouping,
-                  1 << (8 * width - 1)) for number in masks.classes]
-    masked = masks.columns is not None or masks.rows is not None
-    bits.put(len(told) - 1, 4)
-    bits.put(int(masks.columns is not None) | int(masks.rows is not None) << 1 | int(grouping.brief) << 2, 4)
-    put_classes(bits, grouping.bounds, told, masked, grouping.strip, grouping.brief)
-    tables = [symbols_of(one) if one else None for one in told]
-    if masks.columns is not None:
-        bits.put(masks.columns & (1 << row + -row % 8) - 1, row + -row % 8)
-    if masks.rows is not None:
-        rows = (begin - 1) // row - first_element // row + 1
-        bits.put(masks.rows & (1 << rows + -rows % 8) - 1, rows + -rows % 8)
+    changes = sum(changes_of, [])
+    bits.put(masks.head, 2)
+    if reference:
+        differences = _differences(changes, reference, masks, grouping)
+        put_differences(bits, differences, masks.head)
+        told = referring(reference.told, differences, Shape(width, row, 0, (), grouping.strip))
+    else:
+        told = [_told(number, [one for one in changes if one.of == number], masks, grouping, 1 << (8 * width - 1))
+                for number in masks.classes]
+        put_classes(bits, masks.bounds, told, masks.head)
     used = [number for number in masks.classes if told[number]]
-    codes, made = [CountCode() for _ in used], []
-    for changes in changes_of:
-        bits.put(int(bool(changes)), 1)
-        if changes:
-            counts = [sum(one.of == number for one in changes) for number in used]
-            put_counts(bits, codes, counts, grouping.brief)
+    counts = CountWriter(bits, len(used), reference and reference.weights())
+    for own in changes_of:
+        counts.put([sum(one.of == number for one in own) for number in used] if own else None)
+    if masks.columns is not None:
+        _put_mask(bits, masks.columns, row)
+    if masks.rows is not None:
+        _put_mask(bits, masks.rows, (begin - 1) // row - first_element // row + 1)
+    tables, made = [one and symbols_of(one) for one in told], []
     for first in range(0, len(strips), grouping.batch):
         together = sum(changes_of[first:first + grouping.batch], [])
         made.append(classed_block(together, tables) if together else strips[first][2] or b"")

@@ -8,18 +8,21 @@ from group import Group, block_at
 from refusal import require
 
 
-def read_group(parameters, coded_batches, shape, what, with_afresh=False, batch=1):
-    """One Block, ClassedStrip or (where the encoding has these) AfreshBlock for each strip of the group, None for one
-    without changes. batch: of how many strips each of coded_batches is; more than one only where there are parameters.
-    """
-    group = Group(parameters, shape, f"{what}: group at block {shape.first_block}") if parameters else None
+def read_group(parameters, coded_batches, shape, what, batch=1, reference=None):
+    """One Block, AfreshBlock or ClassedStrip for each strip of the group, None for one without changes. batch: of how
+    many strips each of coded_batches is; more than one only where there are parameters. reference: the Referable that
+    the group refers to, where it does."""
+    group = None
+    if parameters:
+        name = f"{what}: group at block {shape.first_block}"
+        group = Group(parameters, shape, name, reference and reference.parameters(shape.width))
     strips = []
     for first, coded in zip(range(0, len(shape.counts), batch), coded_batches):
         name = f"{what}: block {block_at(shape, first)}"
         if batch > 1 or shape.strip > 1 or group and group.counts[first] is not None:
             places = range(first, min(first + batch, len(shape.counts)))
             strips += _batched(coded, group, places, what)
-        elif coded and with_afresh and coded[0] & 15 == AFRESH:
+        elif coded and coded[0] & 15 == AFRESH:
             strips.append(AfreshBlock(coded, shape.counts[first], shape.width, name))
         else:
             strips.append(Block(coded, shape.counts[first], shape.width, name) if coded else None)

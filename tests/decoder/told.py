@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the classes of a group tell of themselves: "Groups" and "Brief parameters" of wdelta-delta(5)."""
+"""What the classes of a group tell of themselves: "Groups" and "Classes" of wdelta-delta(5)."""
 
 from collections import namedtuple
 
+from counts import log
 from elements import signed_of
 from frequencies import probability_weights, weight_of
 from refusal import require
@@ -21,68 +22,37 @@ class Row(namedtuple("Row", "buckets codes probability", defaults=(None,))):
 
 # What one class tells: two Rows, and the probability of a sign in 1/256.
 Told = namedtuple("Told", "gaps distances sign", defaults=(NO_SIGNS,))
-# Where there is one bucket of distances, any weight makes the same frequencies.
-ONE_DISTANCE = Row(1, (1,))
-
-
-def log(value):
-    return max(0, value.bit_length() - 1)
-
-
-def gap_bucket_bits(strip):
-    """In how many bits the number of gap buckets is told."""
-    return 5 if strip == 1 else 6
+# Where there is one bucket of distances it has the largest weight, which matters where a group that refers has more.
+ONE_DISTANCE = Row(1, (63,))
 
 
 def most_gap_buckets(strip):
     return 32 + 2 * log(strip)
 
 
+def most_distance_buckets(width):
+    return 2 * (8 * width - 1)
+
+
 def inverted(code):
-    """The code of a probability as brief parameters tell it, and the way back."""
+    """The code of a probability as parameters tell it, and the way back."""
     return code ^ 15
 
 
-class Classes:
-    """Reads what each class that is used tells."""
+def usual_gap_buckets(inverted_code):
+    """The number of gap buckets that goes with the code of a probability."""
+    return (inverted_code + 1) // 8 + 6
 
-    def __init__(self, bits, shape, masked, what):
-        self._bits, self._masked, self._what = bits, masked, what
-        self._gap_bucket_bits, self._most_gap_buckets = gap_bucket_bits(shape.strip), most_gap_buckets(shape.strip)
-        self._most_distance_buckets = 2 * (8 * shape.width - 1)
 
-    def take(self):
-        gaps_given = self._bits.take(1)
-        gaps = self._row(gaps_given, self._gap_buckets(self._bits.take(self._gap_bucket_bits) + 1))
-        distances_given = self._bits.take(1)
-        distances = self._row(distances_given, self._distance_buckets(self._bits.take(6) + 1))
-        return Told(gaps, distances, self._sign(self._bits.take(8)) if self._masked else NO_SIGNS)
-
-    def _row(self, given, buckets):
-        if given:
-            return self._given(buckets, [self._bits.take(6) for _ in range(buckets)])
-        return Row(buckets, None, self._bits.take(8))
-
-    def _given(self, buckets, codes):
-        require(any(codes), f"{self._what}: no weight but 0")
-        return Row(buckets, codes)
-
-    def _within(self, number, least, most, message):
-        require(least <= number <= most, f"{self._what}: {message.format(number)}")
-        return number
-
-    def _gap_buckets(self, number):
-        return self._within(number, 1, self._most_gap_buckets, "{} gap buckets")
-
-    def _distance_buckets(self, number):
-        return self._within(number, 1, self._most_distance_buckets, "{} distance buckets")
-
-    def _sign(self, number):
-        return self._within(number, 1, 255, "signs of probability {}")
+def take_sign(bits, expected, what):
+    """The probability of a sign."""
+    sign = expected + signed_of(bits.golomb(3))
+    require(1 <= sign <= 255, f"{what}: signs of probability {sign}")
+    return sign
 
 
 class Expected:
-    """What brief parameters expect of the next class that is used, of both numbers of buckets less 1."""
+    """What is expected of the next class that is used, of both numbers of buckets less 1."""
 
     def __init__(self):
         self.gap_buckets = self.gap_code = self.distance_buckets = self.distance_code = 0
@@ -100,45 +70,54 @@ class Expected:
             self.distance_code = max(0, inverted(one.distances.probability) - 16)
 
 
-def expected_buckets(inverted_code):
-    """The number of gap buckets less 1 that goes with the code of a probability."""
-    return (inverted_code + 1) // 8 + 5
+class Classes:
+    """Reads what each class that is used tells."""
 
-
-class BriefClasses(Classes):
-    """The same where the parameters are brief."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, bits, shape, masked, what):
+        self._bits, self._masked, self._what = bits, masked, what
+        self._most_gap_buckets = most_gap_buckets(shape.strip)
+        self._most_distance_buckets = most_distance_buckets(shape.width)
         self._expected = Expected()
 
     def take(self):
         expected = self._expected
         if self._bits.take(1):
-            gaps = self._brief_weights(self._gap_buckets(self._number(expected.gap_buckets, 2) + 1))
+            gaps = self._weights(self._gap_buckets(self._number(expected.gap_buckets, 2) + 1))
         else:
             code = self._code(expected.gap_code)
-            gaps = Row(self._gap_buckets(self._number(expected_buckets(code), 0) + 1), None, inverted(code))
+            buckets = self._gap_buckets(self._number(usual_gap_buckets(code), 0))
+            gaps = Row(buckets, None, inverted(code))
         buckets = self._distance_buckets(self._number(expected.distance_buckets, 0) + 1)
         if buckets == 1:
             distances = ONE_DISTANCE
         elif self._bits.take(1):
-            distances = self._brief_weights(buckets)
+            distances = self._weights(buckets)
         else:
             distances = Row(buckets, None, inverted(self._code(expected.distance_code)))
-        told = Told(gaps, distances, self._sign(self._number(expected.sign, 3)) if self._masked else NO_SIGNS)
+        told = Told(gaps, distances, take_sign(self._bits, expected.sign, self._what) if self._masked else NO_SIGNS)
         expected.told(told)
         return told
 
     def _number(self, expected, order):
         return expected + signed_of(self._bits.golomb(order))
 
+    def _within(self, number, least, most, message):
+        require(least <= number <= most, f"{self._what}: {message.format(number)}")
+        return number
+
+    def _gap_buckets(self, number):
+        return self._within(number, 1, self._most_gap_buckets, "{} gap buckets")
+
+    def _distance_buckets(self, number):
+        return self._within(number, 1, self._most_distance_buckets, "{} distance buckets")
+
     def _code(self, expected):
         """The code of a probability, inverted."""
         return self._within(self._number(expected, 3), 0, 255, "a probability of the inverted code {}")
 
-    def _brief_weights(self, buckets):
+    def _weights(self, buckets):
         codes = [63]
         for _ in range(buckets):
             codes.append(self._within(self._number(codes[-1], 2), 0, 63, "a weight of the code {}"))
-        return self._given(buckets, codes[1:])
+        require(any(codes[1:]), f"{self._what}: no weight but 0")
+        return Row(buckets, codes[1:])

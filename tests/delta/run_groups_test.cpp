@@ -66,7 +66,7 @@ TEST_CASE("runs end where the file does, and grow no longer towards its end") {
       const std::size_t end = runs.end_of_run(begin);
       REQUIRE(end > begin);
       REQUIRE(end - begin <= longest);
-      REQUIRE((end - begin == 1 || 32 * (end - begin) <= count - begin));
+      REQUIRE((end - begin == 1 || 16 * (end - begin) <= count - begin));
       longest = end - begin;
       begin = end;
     }

@@ -68,4 +68,17 @@ inline std::vector<std::uint8_t> changed(const std::vector<std::uint8_t>& base, 
   return next;
 }
 
+/// Elements as weights are: most contexts rare, a few next to each other holding nearly all.
+inline std::vector<std::uint8_t> weights(std::mt19937_64& random, std::size_t count, ElementType type) {
+  std::vector<std::uint8_t> bytes = random_bytes(random, count * type.width_bytes);
+  std::geometric_distribution<std::uint64_t> below(0.3);
+  const auto context_shift = static_cast<unsigned>(8 * type.width_bytes - 9);
+  for (std::size_t i = 0; i < count && type.width_bytes > 1; ++i) {
+    const std::uint64_t exponent = 122 - std::min<std::uint64_t>(below(random), 100);
+    const std::uint64_t kept = get(bytes.data(), i, type.width_bytes) & ~(std::uint64_t{255} << context_shift);
+    put(bytes.data(), i, type.width_bytes, kept | exponent << context_shift);
+  }
+  return bytes;
+}
+
 }  // namespace wdelta::testing

@@ -20,7 +20,8 @@ class Victim {
         shape_(with_strips(shape_of(base_.size(), type, place), blocks_in_strip)),
         elements_(base_.size()),
         coded_(12 * k_block_elements),
-        parameters_(4 * k_block_elements) {
+        parameters_(4 * k_block_elements),
+        reference_(4 * k_block_elements) {
     for (const Engine& engine : engines()) {
       if (engine.usable()) chains_.emplace_back(&engine, engine);
     }
@@ -29,15 +30,18 @@ class Victim {
   enum class Outcome { taken, refused };
 
   /// What every engine says; the test fails where two differ.
-  Outcome suffer(std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
+  Outcome suffer(std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded,
+                 std::span<const std::uint8_t> of_reference = {}) {
     std::optional<Outcome> agreed;
     Bytes result;
     for (auto& [engine, chain] : chains_) {
       const auto elements = elements_.copy(base_);
       Outcome outcome = Outcome::taken;
       try {
+        std::optional<GroupReference> reference;
+        if (!of_reference.empty()) reference = read_group_reference(reference_.copy(of_reference), shape_);
         const DecodedGroup group(*engine, parameters_.copy(parameters), shape_, shape_.block_count,
-                                 {coded_.copy(coded)});
+                                 {coded_.copy(coded)}, reference ? &*reference : nullptr);
         apply_group(chain, group, type_, elements);
       } catch (const Error& error) {
         if (error.fault() != Fault::corrupt || !error.object().empty()) FAIL(error.what());
@@ -58,6 +62,7 @@ class Victim {
   Guarded elements_;
   Guarded coded_;
   Guarded parameters_;
+  Guarded reference_;
   std::vector<std::pair<const Engine*, BlockChain>> chains_;
 };
 
@@ -135,6 +140,52 @@ TEST_CASE("a small group with any bit flipped is refused or harms nothing, the s
   }
 }
 
+TEST_CASE(
+    "a small group that refers, with any bit flipped in it or in what it refers to, is refused or harms nothing") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupEncoder encoder(best_engine(), BlockChoice::classed);
+  for (const ElementType type : k_classed_types) {
+    for (const std::uint64_t row : {0, 8}) {
+      CAPTURE(int{type.width_bytes});
+      CAPTURE(row);
+      const MatrixPlace place{row, 4};
+      const Bytes base = weights(random, 300, type);
+      CodedGroup told;
+      CodedGroup group;
+      // Until one refers, which depends on what it costs.
+      for (std::size_t round = 0; group.reference == 0; ++round) {
+        REQUIRE(round < 100);
+        encoder.begin_run();
+        encode_group(encoder, base, changed(base, type, 0.3, random), type, place, told);
+        encode_group(encoder, base, changed(base, type, 0.3, random), type, place, group);
+      }
+      Victim victim(base, type, place, group.blocks_in_strip);
+      const auto suffer = [&] { return victim.suffer(group.parameters, group.bytes, told.parameters); };
+      REQUIRE((suffer() == Victim::Outcome::taken));
+      for (std::vector<std::uint8_t>* const part : {&told.parameters, &group.parameters, &group.bytes}) {
+        for (std::size_t bit = 0; bit < 8 * part->size(); ++bit) {
+          const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
+          (*part)[bit / 8] ^= mask;
+          suffer();
+          (*part)[bit / 8] ^= mask;
+        }
+      }
+      const Bytes whole = group.parameters;
+      for (group.parameters.pop_back(); !group.parameters.empty(); group.parameters.pop_back()) {
+        CAPTURE(group.parameters.size());
+        CHECK((suffer() == Victim::Outcome::refused));
+      }
+      group.parameters = whole;
+      group.parameters.push_back(0);
+      CHECK((suffer() == Victim::Outcome::refused));
+      group.parameters = whole;
+      told.parameters.resize(2);
+      CHECK((suffer() == Victim::Outcome::refused));
+    }
+  }
+}
+
 TEST_CASE("a full block or a batch with bytes changed here and there is refused or harms nothing") {
   for (const auto& [count, density] : {std::pair<std::size_t, double>{k_block_elements, 0.02},
                                        {k_block_elements, 0.5},
@@ -202,7 +253,7 @@ TEST_CASE("a batch with more changes than any may have is refused") {
   GroupParameters parameters = GroupTables(group.parameters, shape_of(base.size(), type, {})).parameters();
   parameters.strips.push_back(parameters.strips.front());
   Bytes twice;
-  parameters.write(twice);
+  parameters.write(twice, nullptr);
   Victim victim(Bytes(2 * k_block_elements, 7), type, {});
   must_refuse(victim, twice, group.bytes);
 }
@@ -227,14 +278,14 @@ TEST_CASE("gaps that are longer than a strip are refused, whether any change has
   coding.gap_weights[coding.gap_weights.size() - 1] = 1;
   coding.gap_buckets = most_gap_buckets(blocks_in_strip) + 1;
   Bytes too_many;
-  parameters.write(too_many);
+  parameters.write(too_many, nullptr);
   must_refuse(victim, too_many, group.bytes);
   // The largest gap that can be told: the first change lies far behind the last element.
   coding.gap_weights = WeightCodes(most_gap_buckets(blocks_in_strip));
   coding.gap_weights[coding.gap_weights.size() - 1] = 1;
   coding.gap_buckets = most_gap_buckets(blocks_in_strip);
   Bytes too_far;
-  parameters.write(too_far);
+  parameters.write(too_far, nullptr);
   must_refuse(victim, too_far, group.bytes);
 }
 

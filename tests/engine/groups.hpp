@@ -8,6 +8,7 @@
 #include "testing/decoded_group.hpp"
 
 #include <algorithm>
+#include <doctest/doctest.h>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,6 +94,13 @@ class GroupCoders {
     compared_.emplace(engines().back(), choice);
   }
 
+  /// Groups from here on may refer to each other; before the first run none refers to any.
+  void begin_run() {
+    for (GroupEncoder& encoder : encoders_) encoder.begin_run();
+    compared_->begin_run();
+    told_.clear();
+  }
+
   /// Encodes with every engine, decodes with every engine. Returns what is wrong, or nothing.
   std::string wrong_with(const std::vector<std::uint8_t>& base, const std::vector<std::uint8_t>& next, ElementType type,
                          const MatrixPlace& place = {}) {
@@ -101,25 +109,37 @@ class GroupCoders {
       encode_group(encoders_[i], base, next, type, place, made);
       if (made.parameters != coded.parameters) return names_[i] + ": other parameters than " + names_[0];
       if (made.bytes != coded.bytes) return names_[i] + ": other bytes than " + names_[0];
+      if (made.reference != coded.reference) return names_[i] + ": another reference than " + names_[0];
       if (const char* const wrong = wrong_summary(made, base, next, type, place)) return names_[i] + ": " + wrong;
     }
     if (compared_->takes_compared(type)) {
       encode_compared_group(*compared_, base, next, type, place, other_);
       if (other_.parameters != coded.parameters) return "compared elsewhere: other parameters";
       if (other_.bytes != coded.bytes) return "compared elsewhere: other bytes";
+      if (other_.reference != coded.reference) return "compared elsewhere: another reference";
       if (const char* const wrong = wrong_summary(other_, base, next, type, place))
         return std::string("compared elsewhere: ") + wrong;
+    }
+    const GroupShape shape = shape_of(base.size(), type, place);
+    std::optional<GroupReference> reference;
+    if (coded.reference > told_.size()) return "refers to a group that is not there";
+    if (coded.reference != 0) {
+      Told& told = told_[told_.size() - coded.reference];
+      told.shape.type = type;
+      reference = read_group_reference(told.parameters, told.shape);
     }
     for (std::size_t i = 0; i < decoders_.size(); ++i) {
       elements_ = base;
       try {
-        const DecodedGroup group(*engines_[i], coded, shape_of(base.size(), type, place));
+        const DecodedGroup group(*engines_[i], coded, shape, reference ? &*reference : nullptr);
         apply_group(decoders_[i], group, type, elements_);
       } catch (const std::exception& error) {
         return names_[i] + ": refuses: " + error.what();
       }
       if (elements_ != next) return names_[i] + ": does not come back";
     }
+    if (!coded.parameters.empty() && coded.reference == 0)
+      told_.push_back({coded.parameters, with_strips(shape, coded.blocks_in_strip)});
     return "";
   }
 
@@ -172,13 +192,33 @@ class GroupCoders {
     return wrong;
   }
 
+  /// A group of the run that refers to none.
+  struct Told {
+    std::vector<std::uint8_t> parameters;
+    GroupShape shape;
+  };
+
   std::vector<std::string> names_;
   std::vector<GroupEncoder> encoders_;
   std::vector<const Engine*> engines_;
   std::vector<BlockChain> decoders_;
   std::optional<GroupEncoder> compared_;
   CodedGroup other_;
+  std::vector<Told> told_;
   std::vector<std::uint8_t> elements_;
 };
+
+/// Fails where anything is wrong with them.
+inline void check(GroupCoders& coders, const std::vector<std::uint8_t>& base, const std::vector<std::uint8_t>& next,
+                  ElementType type, const MatrixPlace& place = {}) {
+  const std::string wrong = coders.wrong_with(base, next, type, place);
+  if (wrong.empty()) return;
+  CAPTURE(int{type.width_bytes});
+  CAPTURE(int(type.kind));
+  CAPTURE(base.size() / type.width_bytes);
+  CAPTURE(place.row_elements);
+  CAPTURE(place.first_element);
+  FAIL(wrong);
+}
 
 }  // namespace wdelta::testing

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a group and its only batch, any bytes. An input is an element type (3 bits) and how long rows are
-// (the rest of a byte, and one more), the element count of the last block less 1 (2 bytes), the length of the
-// parameters (12 bits), how many blocks are in a strip (2 bits, its logarithm), how many blocks come before the last (2
-// bits), the parameters, and the coded batch.
+// The parameters of a group, and of one that it refers to, and its only batch, any bytes. An input is an element type
+// (3 bits) and how long rows are (the rest of a byte, and one more), the element count of the last block less 1 (2
+// bytes), the length of the parameters (14 bits), how many blocks come before the last (2 bits), how many blocks are in
+// a strip (3 bits, its logarithm), how many times four bytes the parameters are that it refers to (the rest of a byte;
+// 0: it refers to none), these parameters, its own, and the coded batch.
 #include "base/error.hpp"
 #include "testing/decoded_group.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace {
@@ -20,6 +22,7 @@ using namespace wdelta::testing;
 
 struct Input {
   GroupShape shape;
+  std::vector<std::uint8_t> of_reference;  // empty: there is none
   std::vector<std::uint8_t> parameters;
   std::vector<std::uint8_t> coded;
 };
@@ -44,7 +47,10 @@ std::optional<std::vector<std::uint8_t>> decoded(const Engine& engine, const Inp
   std::vector<std::uint8_t> elements = base_of(input.shape);
   const ElementType type = input.shape.type;
   try {
-    const DecodedGroup group(engine, input.parameters, input.shape, input.shape.strips().count(), {input.coded});
+    std::optional<GroupReference> reference;
+    if (!input.of_reference.empty()) reference = read_group_reference(input.of_reference, input.shape);
+    const DecodedGroup group(engine, input.parameters, input.shape, input.shape.strips().count(), {input.coded},
+                             reference ? &*reference : nullptr);
     BlockChain chain(engine);
     for (std::size_t round = 0; round < (is_chain ? 1 : times); ++round) {
       chain.begin(type);
@@ -73,7 +79,8 @@ std::vector<std::uint8_t> applied(const CodedGroup& group, const GroupShape& sha
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size_bytes) {
-  if (size_bytes < 6) return 0;
+  constexpr std::size_t k_head_bytes = 7;
+  if (size_bytes < k_head_bytes) return 0;
   Input input;
   input.shape.type = {static_cast<std::uint8_t>(1 << (bytes[0] & 3)),
                       (bytes[0] & 4) != 0 ? ElementKind::floating : ElementKind::integer};
@@ -81,11 +88,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   input.shape.element_count = (input.shape.block_count - 1) * k_block_elements + 1 + bytes[2] + 256U * bytes[3];
   // From the second block of the tensor on: the first strip may be short.
   input.shape.place = {bytes[0] / 8U + 32U * bytes[1], k_block_elements};
-  input.shape.blocks_in_strip = 1U << bytes[5] / 16 % 4;
-  const std::size_t parameter_bytes = std::min<std::size_t>(bytes[4] + 256U * (bytes[5] % 16), size_bytes - 6);
+  input.shape.blocks_in_strip = std::min(1U << bytes[6] % 8, k_most_blocks_in_strip);
+  std::span<const std::uint8_t> left(bytes + k_head_bytes, size_bytes - k_head_bytes);
   // Copies of exactly their size, so that the sanitizer sees the first byte too many.
-  input.parameters.assign(bytes + 6, bytes + 6 + parameter_bytes);
-  input.coded.assign(bytes + 6 + parameter_bytes, bytes + size_bytes);
+  const auto take = [&](std::size_t count) {
+    const auto taken = left.first(std::min(count, left.size()));
+    left = left.subspan(taken.size());
+    return std::vector<std::uint8_t>(taken.begin(), taken.end());
+  };
+  input.of_reference = take(bytes[6] / 8U * 4);
+  input.parameters = take(bytes[4] + 256U * (bytes[5] % 64));
+  input.coded = take(left.size());
 
   const auto scalar = decoded(engines().back(), input, 1, false);
   for (const Engine& engine : engines()) {

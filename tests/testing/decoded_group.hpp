@@ -34,15 +34,16 @@ class DecodedGroup {
  public:
   using Coded = std::span<const std::uint8_t>;
 
-  /// `batches`: of so many strips each, which stay where they are. Throws what decoders throw.
+  /// `batches`: of so many strips each, which stay where they are. `reference`: what the group refers to, or null.
+  /// Throws what decoders throw.
   DecodedGroup(const Engine& engine, Coded parameters, const GroupShape& shape, std::uint64_t strips_in_batch,
-               std::vector<Coded> batches)
+               std::vector<Coded> batches, const GroupReference* reference = nullptr)
       : strips_(shape.strips()),
         strips_in_batch_(strips_in_batch),
         coded_(std::move(batches)),
         decoded_(coded_.size()) {
     if (parameters.empty()) return;
-    tables_.emplace(parameters, shape);
+    tables_.emplace(parameters, shape, reference);
     ClassedDecoder decoder;
     for (std::size_t i = 0; i < coded_.size(); ++i) {
       const IndexRange strips{i * strips_in_batch, std::min((i + 1) * strips_in_batch, strips_.count())};
@@ -51,9 +52,10 @@ class DecodedGroup {
       if (std::ranges::any_of(counts, is_classed)) decoder.decode(engine, {&batch, 1});
     }
   }
-  DecodedGroup(const Engine& engine, const CodedGroup& group, const GroupShape& shape)
+  DecodedGroup(const Engine& engine, const CodedGroup& group, const GroupShape& shape,
+               const GroupReference* reference = nullptr)
       : DecodedGroup(engine, group.parameters, with_strips(shape, group.blocks_in_strip), group.strips_in_batch,
-                     batches_of(group)) {}
+                     batches_of(group), reference) {}
 
   void add_to(BlockChain& chain, const BlockChain::Place& place, std::uint64_t block) const {
     const std::uint64_t strip = strips_.of(block);

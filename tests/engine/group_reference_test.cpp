@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group_reference.hpp"
+
+#include "base/error.hpp"
+#include "codings.hpp"
+#include "engine/count_model.hpp"
+#include "engine/group_tables.hpp"
+#include "groups.hpp"
+#include "testing/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <numeric>
+#include <vector>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
+
+GroupReference random_reference(std::mt19937_64& random, const ClassLimits& limits) {
+  GroupReference reference;
+  reference.classes.resize(1 + random() % k_most_classes);
+  do {
+    for (ClassCoding& coding : reference.classes) coding = random_coding(random, limits);
+  } while (std::ranges::none_of(reference.classes, &ClassCoding::is_used));
+  for (std::size_t k = 0; k < reference.classes.size(); ++k) reference.changes[k] = random() % (1U << random() % 30);
+  for (std::size_t k = 1; k < reference.classes.size(); ++k)
+    reference.bounds.push_back(static_cast<std::uint8_t>(10 * k));
+  return reference;
+}
+
+ReferenceTerms random_terms(std::mt19937_64& random, bool is_masked) {
+  ReferenceTerms terms;
+  terms.rarer = static_cast<std::int32_t>(often_extreme(random, 510)) - 255;
+  terms.more_gap_buckets = static_cast<std::int32_t>(often_extreme(random, 128)) - 64;
+  terms.more_magnitude_buckets = often_extreme(random, 62);
+  if (is_masked) terms.sign = static_cast<std::uint8_t>(1 + often_extreme(random, 254));
+  return terms;
+}
+
+ClassLimits random_limits(std::mt19937_64& random) {
+  return {.gap_buckets = most_gap_buckets(1U << random() % 6),
+          .magnitude_buckets = std::array{14U, 30U, 62U}[random() % 3],
+          .is_masked = random() % 2 == 0};
+}
+
+/// Such weights after a step that moves all about as far: the smaller one is, the more often it changes.
+Bytes trained(const Bytes& base, double density, std::mt19937_64& random) {
+  Bytes next = base;
+  for (std::size_t i = 0; i < base.size() / 2; ++i) {
+    const std::uint64_t element = get(base.data(), i, 2);
+    const auto exponent = static_cast<int>(element >> 7 & 0xff);
+    if (std::uniform_real_distribution<>()(random) < std::ldexp(density, 122 - exponent))
+      put(next.data(), i, 2, element_by_the_page(element, 1 + random() % 2, k_bf16));
+  }
+  return next;
+}
+
+}  // namespace
+
+TEST_CASE("terms that are told are heard as they were, and nothing is left of their bits") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (int round = 0; round < 3000; ++round) {
+    const bool is_masked = round % 2 == 0;
+    const ReferenceTerms told = random_terms(random, is_masked);
+    Bytes bytes;
+    BitWriter writer(bytes);
+    told.write(writer, is_masked);
+    writer.finish();
+    BitReader reader(bytes);
+    const ReferenceTerms heard = ReferenceTerms::read(reader, is_masked);
+    if (heard.rarer != told.rarer || heard.more_gap_buckets != told.more_gap_buckets ||
+        heard.more_magnitude_buckets != told.more_magnitude_buckets || heard.sign != told.sign)
+      FAIL("other terms");
+    if (!reader.is_at_end()) FAIL("bits are left over");
+  }
+}
+
+TEST_CASE(
+    "whatever the terms, classes after a reference are used and within their limits, and all symbols have codes") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (int round = 0; round < 3000; ++round) {
+    const ClassLimits limits = random_limits(random);
+    ClassLimits of_reference = limits;
+    of_reference.gap_buckets = random_limits(random).gap_buckets;  // its strips may be longer or shorter
+    const GroupReference reference = random_reference(random, of_reference);
+    const std::vector<ClassCoding> classes = classes_after(reference, random_terms(random, limits.is_masked), limits);
+    if (classes.size() != reference.classes.size()) FAIL("another number of classes");
+    for (const ClassCoding& coding : classes) {
+      if (!coding.is_used() || !is_within(coding, limits)) FAIL("a class is outside of its limits");
+      const auto is_zero = [](std::uint16_t frequency) { return frequency == 0; };
+      if (std::ranges::any_of(coding.gap_frequencies(), is_zero)) FAIL("a gap without a code");
+      if (std::ranges::any_of(coding.magnitude_frequencies(), is_zero)) FAIL("a distance without a code");
+    }
+  }
+}
+
+TEST_CASE("a class that a reference does not use is there as one next to it") {
+  std::mt19937_64 random(1);
+  const ClassLimits limits{.gap_buckets = 32, .magnitude_buckets = 30, .is_masked = false};
+  GroupReference reference;
+  reference.bounds = {1, 2, 3};
+  ClassCoding one;
+  one.gap_probability = 0x20;
+  one.gap_buckets = 9;
+  one.magnitude_probability = 0x10;
+  one.magnitude_buckets = 2;
+  ClassCoding other = one;
+  other.gap_probability = 0x40;
+  reference.classes = {{}, one, {}, other};
+  const std::vector<ClassCoding> classes = classes_after(reference, {.rarer = 3}, limits);
+  REQUIRE(classes.size() == 4);
+  CHECK(int{*classes[0].gap_probability} == int{*classes[1].gap_probability});
+  CHECK(int{*classes[2].gap_probability} == int{*classes[1].gap_probability});
+  CHECK(int{*classes[1].gap_probability} == 0x3d);  // with the low four bits inverted, 0x2f and three more
+  CHECK(int{*classes[3].gap_probability} == 0x5d);
+}
+
+TEST_CASE("shares of a strip's changes come back, whatever shares others have shown") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::uint64_t> shown(1 + random() % k_most_classes);
+    std::ranges::generate(shown, [&] { return random() % (std::uint64_t{1} << random() % 40); });
+    std::vector<std::uint32_t> counts(shown.size());
+    std::uint32_t left = k_most_batch_changes;
+    for (std::uint32_t& count : counts) left -= count = often_extreme(random, random() % 2 == 0 ? left : left / 50);
+    const std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
+    Bytes bytes;
+    BitWriter writer(bytes);
+    CountShares told(shown, total);
+    for (const std::uint32_t count : counts) told.write(count, writer);
+    writer.finish();
+    BitReader reader(bytes);
+    CountShares heard(shown, total);
+    for (const std::uint32_t count : counts) {
+      if (heard.read(reader) != count) FAIL("another number");
+    }
+    if (heard.left() != 0) FAIL("changes are left over");
+    if (!reader.is_at_end()) FAIL("bits are left over");
+  }
+}
+
+TEST_CASE("groups of a run refer to those before that are alike, are smaller so, and come back") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders alone(BlockChoice::automatic);
+  GroupCoders coders(BlockChoice::automatic);
+  coders.begin_run();
+  std::size_t alone_bytes = 0;
+  std::size_t bytes = 0;
+  std::size_t referring = 0;
+  constexpr int k_groups = 16;
+  for (int round = 0; round < k_groups; ++round) {
+    const Bytes base = weights(random, 2'000 + random() % 10'000, k_bf16);
+    const Bytes next = trained(base, 0.002, random);
+    check(alone, base, next, k_bf16);
+    check(coders, base, next, k_bf16);
+    CHECK(alone.coded.reference == 0);
+    alone_bytes += alone.size_bytes();
+    bytes += coders.size_bytes();
+    referring += coders.coded.reference != 0 ? 1 : 0;
+  }
+  CHECK(referring >= k_groups / 2);
+  CHECK(bytes < alone_bytes);
+}
+
+TEST_CASE("a group refers to the newest of its own type, counted among those that refer to none") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::classed);
+  const auto group = [&](ElementType type) {
+    const Bytes base = weights(random, 20'000, type);
+    Bytes next = base;
+    for (std::size_t i = 0; i < 20'000; i += 1 + random() % 50) {
+      put(next.data(), i, type.width_bytes,
+          element_by_the_page(get(base.data(), i, type.width_bytes), 1 + random() % 2, type));
+    }
+    check(coders, base, next, type);
+    return coders.coded.reference;
+  };
+  const ElementType f32{4, ElementKind::floating};
+  for (int run = 0; run < 2; ++run) {
+    CAPTURE(run);
+    coders.begin_run();
+    CHECK(group(k_bf16) == 0);
+    CHECK(group(f32) == 0);
+    CHECK(group(k_bf16) == 2);
+    CHECK(group(f32) == 1);
+    CHECK(group(k_bf16) == 2);
+  }
+}
+
+TEST_CASE("weights that a reference gives are taken as they are, none without a code") {
+  const ClassLimits limits{.gap_buckets = 32, .magnitude_buckets = 30, .is_masked = false};
+  ClassCoding coding;
+  coding.gap_buckets = 3;
+  coding.gap_weights = {3, 0, 5};
+  coding.magnitude_buckets = 1;
+  coding.magnitude_weights = {63};
+  const GroupReference reference{{}, {coding}, {}};
+  const auto after = [&](const ReferenceTerms& terms) { return classes_after(reference, terms, limits).front(); };
+  CHECK((after({.rarer = 100, .more_gap_buckets = -5}).gap_weights == WeightCodes{3, 1, 5}));
+  CHECK((after({.more_gap_buckets = 2}).gap_weights == WeightCodes{3, 1, 5, 1, 1}));
+  CHECK(after({.more_gap_buckets = 64}).gap_buckets == 32);
+  CHECK((classes_after(reference, {}, {.gap_buckets = 2, .magnitude_buckets = 30, .is_masked = false})
+             .front()
+             .gap_weights == WeightCodes{3, 1}));
+  CHECK((after({.more_magnitude_buckets = 2}).magnitude_weights == WeightCodes{63, 1, 1}));
+}
+
+}  // namespace wdelta
