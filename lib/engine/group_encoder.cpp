@@ -14,7 +14,10 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_classes_by_default = 12;
+// Each takes time in chains of deltas, but next to none where little changes.
+constexpr std::uint32_t most_classes(std::uint64_t changes, std::uint64_t elements) {
+  return changes * 256 < elements ? k_most_classes : 12;
+}
 // Up to this many changes in a group its parameters may cost more than they save: both ways are tried.
 constexpr std::size_t k_few_changes = 512;
 // About so many changes make a batch: what it takes beside them is next to nothing then, and they stay in cache.
@@ -121,7 +124,7 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   const std::uint64_t elements = expected_elements();
   // Of the first in a run: others may refer to it, and pay for its classes too.
   const std::uint64_t paying = like ? elements : std::max(elements, expected.of_run);
-  ClassChooser::Choice choice = chooser.choose(k_classes_by_default, paying);
+  ClassChooser::Choice choice = chooser.choose(most_classes(change_count, element_count), paying);
   if (like) {
     const GroupReference& reference = like->reference;
     const std::uint64_t cost = chooser.cost_of_known(reference.bounds, elements);
