@@ -64,7 +64,7 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
     throw Error(
         Fault::unsupported, name,
         fmt::format("is a delta of version {:?}; this wdelta knows {:?}", version ? *version : "", k_delta_version),
-        "use the wdelta that made it, or a newer one");
+        version && *version == "1" ? "no release made such: use the build that did" : "use a newer wdelta");
   }
   delta.payload_digest_ = required_digest(metadata, "payload", name);
   delta.payload_begin_ = header.front().size();

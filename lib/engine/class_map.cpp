@@ -12,9 +12,10 @@
 namespace wdelta {
 namespace {
 
-// What one more class should save: the bits that it takes in the tables, and in the counts of each strip, and about
-// half as much more for its time.
-constexpr std::uint64_t k_class_bits = 56;
+// What one more class should save: the bits that it takes in the tables, and in the counts of each strip; and some more
+// for its time, which are no part of what it costs.
+constexpr std::uint64_t k_class_bits = 32;
+constexpr std::uint64_t k_class_time_bits = 24;
 constexpr std::uint64_t k_class_bits_per_strip = 6;
 // About what it takes to tell all classes by what they are like in a reference.
 constexpr std::uint64_t k_reference_bits = 16;
@@ -182,7 +183,8 @@ std::uint64_t ClassChooser::cost_of_known(const ClassBounds& bounds, std::uint64
 
 ClassChooser::Choice ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded_elements) const {
   const std::vector<Run> runs = this->runs();
-  const std::uint64_t class_cost = shared_cost(k_class_bits + strip_bits(coded_elements), coded_elements);
+  const std::uint64_t class_cost =
+      shared_cost(k_class_bits + k_class_time_bits + strip_bits(coded_elements), coded_elements);
 
   // cheapest[k][j]: the first j runs in k classes; cut[k][j]: where the last of them begins.
   const std::size_t n = runs.size();
@@ -215,7 +217,7 @@ ClassChooser::Choice ClassChooser::choose(std::uint32_t most_classes, std::uint6
   for (std::size_t k = 2; k <= most_classes; ++k) least = std::min(least, cheapest[k][n]);
   std::size_t classes = 1;
   while (cheapest[classes][n] > least + least / k_worthless_part) ++classes;
-  Choice choice{{}, cheapest[classes][n]};
+  Choice choice{{}, cheapest[classes][n] - shared_cost(classes * k_class_time_bits, coded_elements)};
   for (std::size_t at = n; classes > 1; --classes) {
     at = cut[classes][at];
     choice.bounds.insert(choice.bounds.begin(), runs[at].first);

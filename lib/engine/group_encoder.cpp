@@ -84,7 +84,8 @@ struct GroupEncoder::Scratch {
   std::size_t change_count = 0;
   std::vector<std::size_t> batches;  // of how many strips with changes each is that has some
   ClassedEncoder classed;
-  KnownGroups known;  // of the run
+  KnownGroups known;                         // of the run
+  const KnownGroups::Group* like = nullptr;  // what the parameters refer to
 
   void clear();
   GatheredBlock& begin_block(std::uint32_t block_elements);
@@ -94,6 +95,7 @@ struct GroupEncoder::Scratch {
   void add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked);
   Strips choose_strips() const;
   GroupParameters fit_parameters(const CodingKernels& coding, const Strips& strips);
+  void refer(GroupParameters& parameters, std::uint32_t blocks_in_strip);
   std::uint32_t choose_batches(const Strips& strips);
   std::size_t list_batches(std::size_t strips_in_batch);
   std::span<const GatheredBlock> blocks_of(const IndexRange& range) const {
@@ -120,15 +122,15 @@ std::uint64_t GroupEncoder::Scratch::expected_elements() const {
 }
 
 void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
-  const KnownGroups::Group* const like = known.of(type);
   const std::uint64_t elements = expected_elements();
   // Of the first in a run: others may refer to it, and pay for its classes too.
-  const std::uint64_t paying = like ? elements : std::max(elements, expected.of_run);
+  const std::uint64_t paying = known.has(type) ? elements : std::max(elements, expected.of_run);
   ClassChooser::Choice choice = chooser.choose(most_classes(change_count, element_count), paying);
-  if (like) {
-    const GroupReference& reference = like->reference;
-    const std::uint64_t cost = chooser.cost_of_known(reference.bounds, elements);
-    if (cost + mismatch(chooser.totals(reference.bounds), reference) <= choice.cost) choice.bounds = reference.bounds;
+  for (const auto& [of_type, number, reference] : known.groups()) {
+    if (of_type != type) continue;
+    const std::uint64_t cost =
+        chooser.cost_of_known(reference.bounds, elements) + mismatch(chooser.totals(reference.bounds), reference);
+    if (cost <= choice.cost) choice = {reference.bounds, cost};
   }
   bounds = std::move(choice.bounds);
   has_far_steps = type.width_bytes == 1 && chooser.has_far_steps();
@@ -176,12 +178,28 @@ GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& codin
   }
   parameters.strips.resize(strips.count());
   for (const StripSymbols& strip : symbols.strips()) parameters.strips[strip.strip] = strip.counts;
-  if (const KnownGroups::Group* const like = known.of(type)) {
-    const ClassLimits limits{most_gap_buckets(strips.blocks_in_strip), most_magnitude_buckets(type),
-                             !parameters.mask.is_empty()};
-    if (auto other = referring(parameters, like->reference, symbols.counts(), limits)) return std::move(*other);
-  }
+  refer(parameters, strips.blocks_in_strip);
   return parameters;
+}
+
+// Has them refer to the group that makes them smallest, if any does.
+void GroupEncoder::Scratch::refer(GroupParameters& parameters, std::uint32_t blocks_in_strip) {
+  like = nullptr;
+  const GroupParameters own = parameters;
+  const auto& counts = symbols.counts();
+  std::optional<std::uint64_t> least;  // asked for only where some group has such bounds
+  for (const KnownGroups::Group& group : known.groups()) {
+    if (group.type != type || group.reference.bounds != own.bounds) continue;
+    if (!least) least = cost_of(own, nullptr, counts);
+    GroupParameters other =
+        referring(own, group.reference, counts,
+                  {most_gap_buckets(blocks_in_strip), most_magnitude_buckets(type), !own.mask.is_empty()});
+    const std::uint64_t cost = cost_of(other, &group.reference, counts);
+    if (cost > *least) continue;
+    least = cost;
+    like = &group;
+    parameters = std::move(other);
+  }
 }
 
 // Of strips with many changes each is one, and so is a block where one may be smaller alone.
@@ -415,15 +433,15 @@ void GroupEncoder::finish(CodedGroup& group) {
     }
     any_classed |= size_bytes != 0;
   }
-  const KnownGroups::Group* const like = parameters.terms ? scratch.known.of(scratch.type) : nullptr;
-  if (any_classed) parameters.write(group.parameters, like ? &like->reference : nullptr);
+  const KnownGroups::Group* const like = scratch.like;
+  if (any_classed) parameters.write(group.parameters, like != nullptr ? &like->reference : nullptr);
   // Each classed block is smaller than alone, but together they may not pay for the parameters.
   const bool can_be_alone = std::ranges::all_of(scratch.blocks, [](const GatheredBlock& block) {
     return block.summary.changes == 0 || block.alone_mode != BlockMode::same;
   });
   if (can_be_alone && scratch.alone.size() <= group.bytes.size() + group.parameters.size()) append_all_alone();
   if (group.parameters.empty()) return;
-  if (like) {
+  if (like != nullptr) {
     group.reference = scratch.known.distance_to(*like);
   } else {
     scratch.known.add(scratch.type, parameters);

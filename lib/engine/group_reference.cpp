@@ -130,7 +130,8 @@ std::uint64_t mismatch(std::span<const ClassTotals> totals, const GroupReference
   };
   for (std::size_t k = 0; k < used.size(); ++k) {
     const auto [elements, changes] = totals[k];
-    if (elements == 0 || !probability_of(k)) continue;
+    // Where nothing changes no gap is coded.
+    if (changes == 0 || !probability_of(k)) continue;
     const std::uint64_t probability = probability_of_code(rarer_by(*probability_of(k), rarer.mean()));
     const std::uint64_t expected = elements * (probability >> (32 - k_digits));
     add(changes, expected);

@@ -4,16 +4,31 @@
 #include "engine/symbol_table.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 
 namespace wdelta {
-namespace {
 
-/// Bits of symbols and parameters, in 1/65536.
-std::uint64_t cost(const GroupParameters& parameters, const GroupReference& reference,
-                   std::span<const ClassSymbolCounts> counts) {
+void KnownGroups::begin_run() {
+  is_in_run_ = true;
+  count_ = 0;
+  groups_.clear();
+}
+
+bool KnownGroups::has(ElementType type) const {
+  return std::ranges::find(groups_, type, &Group::type) != groups_.end();
+}
+
+void KnownGroups::add(ElementType type, const GroupParameters& parameters) {
+  if (!is_in_run_) return;
+  if (std::ranges::count(groups_, type, &Group::type) == std::ptrdiff_t{k_most})
+    groups_.erase(std::ranges::find(groups_, type, &Group::type));
+  groups_.push_back({type, count_++, parameters.as_reference()});
+}
+
+std::uint64_t cost_of(const GroupParameters& parameters, const GroupReference* reference,
+                      std::span<const ClassSymbolCounts> counts) {
   std::vector<std::uint8_t> bytes;
-  parameters.write(bytes, &reference);
+  parameters.write(bytes, reference);
   std::uint64_t cost = std::uint64_t{8 * bytes.size()} << 16;
   for (std::size_t k = 0; k < parameters.classes.size(); ++k) {
     const ClassSymbolCounts& of_class = counts[k];
@@ -25,33 +40,12 @@ std::uint64_t cost(const GroupParameters& parameters, const GroupReference& refe
   return cost;
 }
 
-}  // namespace
-
-void KnownGroups::begin_run() {
-  is_in_run_ = true;
-  count_ = 0;
-  groups_.clear();
-}
-
-const KnownGroups::Group* KnownGroups::of(ElementType type) const {
-  const auto group = std::ranges::find(groups_, type, &Group::type);
-  return group == groups_.end() ? nullptr : &*group;
-}
-
-void KnownGroups::add(ElementType type, const GroupParameters& parameters) {
-  if (!is_in_run_) return;
-  std::erase_if(groups_, [&](const Group& group) { return group.type == type; });
-  groups_.push_back({type, count_++, parameters.as_reference()});
-}
-
-std::optional<GroupParameters> referring(const GroupParameters& parameters, const GroupReference& reference,
-                                         std::span<const ClassSymbolCounts> counts, const ClassLimits& limits) {
-  if (parameters.bounds != reference.bounds) return std::nullopt;
+GroupParameters referring(const GroupParameters& parameters, const GroupReference& reference,
+                          std::span<const ClassSymbolCounts> counts, const ClassLimits& limits) {
   GroupParameters other = parameters;
   other.terms =
       fitted_terms(counts.first(parameters.classes.size()), reference, limits.is_masked ? Signs::masked : Signs::plain);
   other.classes = classes_after(reference, *other.terms, limits);
-  if (cost(other, reference, counts) > cost(parameters, reference, counts)) return std::nullopt;
   return other;
 }
 

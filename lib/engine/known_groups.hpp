@@ -6,15 +6,17 @@
 #include "engine/group_tables.hpp"
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace wdelta {
 
-/// The groups of a run that others may refer to: the newest of each type.
+/// The groups of a run that others may refer to: a few of each type, the newest.
 class KnownGroups {
  public:
+  /// Tensors of a layer differ more than those with the same name in the next one: so many kinds there may be.
+  static constexpr std::size_t k_most = 4;
   struct Group {
     ElementType type;
     std::size_t number;  ///< among those that refer to none
@@ -23,8 +25,9 @@ class KnownGroups {
 
   /// Forgets all. Before the first run none is known.
   void begin_run();
-  /// Null where there is none.
-  const Group* of(ElementType type) const;
+  /// Of all types, oldest first; valid until the next call of begin_run() or add().
+  std::span<const Group> groups() const { return groups_; }
+  bool has(ElementType type) const;
   /// As an index counts them: CodedGroup::reference.
   std::size_t distance_to(const Group& group) const { return count_ - group.number; }
   /// A group that has parameters and refers to none.
@@ -36,9 +39,12 @@ class KnownGroups {
   std::vector<Group> groups_;
 };
 
-/// Parameters that say the same by referring to a group with the same bounds; nothing where they take more so.
-/// `parameters` refer to none; `counts`: by class, what is coded with them.
-std::optional<GroupParameters> referring(const GroupParameters& parameters, const GroupReference& reference,
-                                         std::span<const ClassSymbolCounts> counts, const ClassLimits& limits);
+/// Bits of parameters and of the symbols that are coded with them, in 1/65536. `counts`: of these, by class;
+/// `reference`: what they refer to, or null.
+std::uint64_t cost_of(const GroupParameters& parameters, const GroupReference* reference,
+                      std::span<const ClassSymbolCounts> counts);
+/// Parameters that say the same by referring to a group with the same bounds.
+GroupParameters referring(const GroupParameters& parameters, const GroupReference& reference,
+                          std::span<const ClassSymbolCounts> counts, const ClassLimits& limits);
 
 }  // namespace wdelta

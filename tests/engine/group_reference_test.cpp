@@ -196,6 +196,36 @@ TEST_CASE("a group refers to the newest of its own type, counted among those tha
   }
 }
 
+TEST_CASE("of the groups that are known one is referred to that is alike, until newer ones take its place") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  GroupCoders coders(BlockChoice::classed);
+  coders.begin_run();
+  // Of each kind other elements change most: those of the two largest exponents, or all others.
+  const auto group = [&](std::size_t kind) {
+    constexpr double k_rates[][3] = {
+        {0.4, 0.03, 0.002}, {0.4, 0.002, 0.03}, {0.03, 0.4, 0.002}, {0.002, 0.4, 0.03}, {0.03, 0.002, 0.4}};
+    const Bytes base = weights(random, 20'000, k_bf16);
+    Bytes next = base;
+    for (std::size_t i = 0; i < 20'000; ++i) {
+      const std::uint64_t element = get(base.data(), i, 2);
+      const std::uint64_t exponent = element >> 7 & 0xff;
+      const double rate = k_rates[kind][std::min<std::uint64_t>(122 - exponent, 2)];
+      if (std::uniform_real_distribution<>()(random) < rate)
+        put(next.data(), i, 2, element_by_the_page(element, 1 + random() % 2, k_bf16));
+    }
+    check(coders, base, next, k_bf16);
+    return coders.coded.reference;
+  };
+  CHECK(group(0) == 0);
+  CHECK(group(2) == 0);
+  CHECK(group(0) == 2);
+  CHECK(group(2) == 1);
+  for (const std::size_t kind : {1U, 3U, 4U}) CHECK(group(kind) == 0);
+  CHECK(group(2) == 4);
+  CHECK(group(0) == 0);
+}
+
 TEST_CASE("weights that a reference gives are taken as they are, none without a code") {
   const ClassLimits limits{.gap_buckets = 32, .magnitude_buckets = 30, .is_masked = false};
   ClassCoding coding;
