@@ -146,23 +146,6 @@ std::vector<ClassChooser::Run> ClassChooser::runs() const {
   return runs;
 }
 
-std::vector<ClassChooser::ContextCounts> ClassChooser::by_class(const ClassBounds& bounds) const {
-  std::vector<ContextCounts> classes(bounds.size() + 1);
-  for (std::size_t context = 0; context < contexts_.size(); ++context) {
-    if (is_counted_[context]) join(classes[class_of(static_cast<std::uint8_t>(context), bounds)], contexts_[context]);
-  }
-  return classes;
-}
-
-std::vector<ClassTotals> ClassChooser::totals(const ClassBounds& bounds) const {
-  std::vector<ClassTotals> totals;
-  for (const ContextCounts& counts : by_class(bounds)) {
-    totals.push_back(
-        {counts.elements, std::accumulate(counts.changes.begin(), counts.changes.end(), std::uint64_t{0})});
-  }
-  return totals;
-}
-
 // What a class costs is paid once for all elements that are coded with it, not only for those counted here.
 std::uint64_t ClassChooser::shared_cost(std::uint64_t bits, std::uint64_t coded_elements) const {
   return (bits << 16) * element_count_ / std::max(element_count_, coded_elements);
@@ -175,10 +158,18 @@ std::uint64_t ClassChooser::strip_bits(std::uint64_t coded_elements) const {
   return k_class_bits_per_strip * (std::max(element_count_, coded_elements) / strip_elements + 1);
 }
 
-std::uint64_t ClassChooser::cost_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const {
-  std::uint64_t cost = shared_cost(k_reference_bits + (bounds.size() + 1) * strip_bits(coded_elements), coded_elements);
-  for (const ContextCounts& counts : by_class(bounds)) cost += cost_as_one_class(counts);
-  return cost;
+ClassChooser::Priced ClassChooser::price_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const {
+  std::vector<ContextCounts> classes(bounds.size() + 1);
+  for (std::size_t context = 0; context < contexts_.size(); ++context) {
+    if (is_counted_[context]) join(classes[class_of(static_cast<std::uint8_t>(context), bounds)], contexts_[context]);
+  }
+  Priced priced{shared_cost(k_reference_bits + classes.size() * strip_bits(coded_elements), coded_elements), {}};
+  for (const ContextCounts& counts : classes) {
+    priced.cost += cost_as_one_class(counts);
+    priced.totals.push_back(
+        {counts.elements, std::accumulate(counts.changes.begin(), counts.changes.end(), std::uint64_t{0})});
+  }
+  return priced;
 }
 
 ClassChooser::Choice ClassChooser::choose(std::uint32_t most_classes, std::uint64_t coded_elements) const {

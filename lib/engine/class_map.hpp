@@ -57,10 +57,12 @@ class ClassChooser {
   /// As few bounds as make the changes about as cheap to code as any with at most `most_classes` do. `coded_elements`:
   /// how many elements will be coded with them, which pay for the tables of each class together.
   Choice choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
+  struct Priced {
+    std::uint64_t cost;
+    std::vector<ClassTotals> totals;  ///< what was counted of each class
+  };
   /// What such bounds cost where all that is told of classes is numbers of changes.
-  std::uint64_t cost_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const;
-  /// What was counted of each class.
-  std::vector<ClassTotals> totals(const ClassBounds& bounds) const;
+  Priced price_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const;
 
  private:
   // Distances of 1 to 4 each, then one for each power of two: of contexts next to each other those of the one are often
@@ -76,7 +78,6 @@ class ClassChooser {
   };
   void join(ContextCounts& counts, const ContextCounts& others) const;
   std::uint64_t cost_as_one_class(const ContextCounts& counts) const;
-  std::vector<ContextCounts> by_class(const ClassBounds& bounds) const;
   /// What takes so many bits for a group of so many elements, as a part of what was counted.
   std::uint64_t shared_cost(std::uint64_t bits, std::uint64_t coded_elements) const;
   std::uint64_t strip_bits(std::uint64_t coded_elements) const;

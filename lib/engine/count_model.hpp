@@ -39,7 +39,7 @@ inline std::uint32_t read(BitReader& bits, std::uint32_t order, std::uint32_t mo
 
 }  // namespace short_code
 
-/// The order that suits how far numbers are off where so many are expected of what is strewn,.
+/// The order that suits how far off a number is, where so many are expected of what is strewn.
 constexpr std::uint32_t strewn_order(std::uint32_t expected) {
   const std::uint32_t square = expected * 5 / 2;
   return square == 0 ? 0 : (static_cast<std::uint32_t>(std::bit_width(square)) - 1) / 2;

@@ -95,7 +95,6 @@ struct GroupEncoder::Scratch {
   void add_ranks(const Engine& engine, std::size_t block, const RankedChanges& ranked);
   Strips choose_strips() const;
   GroupParameters fit_parameters(const CodingKernels& coding, const Strips& strips);
-  void refer(GroupParameters& parameters, std::uint32_t blocks_in_strip);
   std::uint32_t choose_batches(const Strips& strips);
   std::size_t list_batches(std::size_t strips_in_batch);
   std::span<const GatheredBlock> blocks_of(const IndexRange& range) const {
@@ -128,8 +127,8 @@ void GroupEncoder::Scratch::choose_classes(const Engine& engine) {
   ClassChooser::Choice choice = chooser.choose(most_classes(change_count, element_count), paying);
   for (const auto& [of_type, number, reference] : known.groups()) {
     if (of_type != type) continue;
-    const std::uint64_t cost =
-        chooser.cost_of_known(reference.bounds, elements) + mismatch(chooser.totals(reference.bounds), reference);
+    const ClassChooser::Priced priced = chooser.price_of_known(reference.bounds, elements);
+    const std::uint64_t cost = priced.cost + mismatch(priced.totals, reference);
     if (cost <= choice.cost) choice = {reference.bounds, cost};
   }
   bounds = std::move(choice.bounds);
@@ -178,28 +177,11 @@ GroupParameters GroupEncoder::Scratch::fit_parameters(const CodingKernels& codin
   }
   parameters.strips.resize(strips.count());
   for (const StripSymbols& strip : symbols.strips()) parameters.strips[strip.strip] = strip.counts;
-  refer(parameters, strips.blocks_in_strip);
+  like =
+      known.refer(type, symbols.counts(),
+                  {most_gap_buckets(strips.blocks_in_strip), most_magnitude_buckets(type), !parameters.mask.is_empty()},
+                  parameters);
   return parameters;
-}
-
-// Has them refer to the group that makes them smallest, if any does.
-void GroupEncoder::Scratch::refer(GroupParameters& parameters, std::uint32_t blocks_in_strip) {
-  like = nullptr;
-  const GroupParameters own = parameters;
-  const auto& counts = symbols.counts();
-  std::optional<std::uint64_t> least;  // asked for only where some group has such bounds
-  for (const KnownGroups::Group& group : known.groups()) {
-    if (group.type != type || group.reference.bounds != own.bounds) continue;
-    if (!least) least = cost_of(own, nullptr, counts);
-    GroupParameters other =
-        referring(own, group.reference, counts,
-                  {most_gap_buckets(blocks_in_strip), most_magnitude_buckets(type), !own.mask.is_empty()});
-    const std::uint64_t cost = cost_of(other, &group.reference, counts);
-    if (cost > *least) continue;
-    least = cost;
-    like = &group;
-    parameters = std::move(other);
-  }
 }
 
 // Of strips with many changes each is one, and so is a block where one may be smaller alone.

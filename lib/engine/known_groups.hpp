@@ -30,6 +30,10 @@ class KnownGroups {
   bool has(ElementType type) const;
   /// As an index counts them: CodedGroup::reference.
   std::size_t distance_to(const Group& group) const { return count_ - group.number; }
+  /// Has parameters that refer to none refer to the group that makes them, and what is coded with them, smallest:
+  /// returned, or null where none does. `counts`: by class, what is coded.
+  const Group* refer(ElementType type, std::span<const ClassSymbolCounts> counts, const ClassLimits& limits,
+                     GroupParameters& parameters) const;
   /// A group that has parameters and refers to none.
   void add(ElementType type, const GroupParameters& parameters);
 
@@ -38,13 +42,5 @@ class KnownGroups {
   std::size_t count_ = 0;  // that refer to none
   std::vector<Group> groups_;
 };
-
-/// Bits of parameters and of the symbols that are coded with them, in 1/65536. `counts`: of these, by class;
-/// `reference`: what they refer to, or null.
-std::uint64_t cost_of(const GroupParameters& parameters, const GroupReference* reference,
-                      std::span<const ClassSymbolCounts> counts);
-/// Parameters that say the same by referring to a group with the same bounds.
-GroupParameters referring(const GroupParameters& parameters, const GroupReference& reference,
-                          std::span<const ClassSymbolCounts> counts, const ClassLimits& limits);
 
 }  // namespace wdelta

@@ -134,8 +134,8 @@ def delta_seeds(rng):
     matrix = ("c", "I8", [350, 200], many[2][3])
     added = ("d", "F16", [5], random_tensor(rng, "F16", [5]))
     alone = _file([(*about, random_tensor(rng, *about[1:])) for *about, _ in old[:2]])
-    # Elements that begin with the same bits.
-    high = _file([(name, dtype, shape, bytes(rng.getrandbits(8) if (at + 1) % width_of(dtype) else rng.choice((60, 61))
+    # Elements that begin with the same bits, of which the highest is set.
+    high = _file([(name, dtype, shape, bytes(rng.getrandbits(8) if (at + 1) % width_of(dtype) else rng.choice((64, 65))
                                              for at in range(120))) for name, dtype, shape, _ in old[:2]])
     base, classes = [_file(old)], Grouping((60, 130, 200), given=SOME)
     masked = classes._replace(columns=rng.getrandbits(200), rows=rng.getrandbits(350), sign=30, batch=2)
@@ -159,6 +159,11 @@ def delta_seeds(rng):
     }
 
 
+def shortened(group, last):
+    """An input with fewer elements, so that changes lie behind the last: refused, but for all engines to look for."""
+    return group[:2] + (last - 1).to_bytes(2, "little") + group[4:]
+
+
 def delta_input(name, base, result, choices):
     delta = make_delta([("base.safetensors", content) for content in base], result, **choices)
     if Delta(delta).apply(base).content != result:
@@ -172,6 +177,8 @@ def main():
     rng = random.Random("seeds")
     inputs = {"group": {name: group_input(name, seed) for name, seed in group_seeds(rng).items()},
               "delta": {name: delta_input(name, *seed) for name, seed in delta_seeds(rng).items()}}
+    inputs["group"]["changes_behind_the_end"] = shortened(inputs["group"]["bf16_some_weights"], 64)
+    inputs["group"]["changes_in_the_last_class"] = shortened(inputs["group"]["u16_sixteen_classes"], 130)
     for target, named in inputs.items():
         folder = Path(sys.argv[1], target)
         folder.mkdir(parents=True, exist_ok=True)
