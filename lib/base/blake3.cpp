@@ -7,19 +7,24 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace wdelta {
 
 namespace {
 
 struct KernelList {
-  std::array<const Blake3Kernel*, 3> kernels{};
+  std::array<const Blake3Kernel*, 4> kernels{};
   std::size_t count = 0;
 
   KernelList() {
 #if defined(__x86_64__)
     const CpuFeatures features = cpu_features();
-    if (features.avx512) kernels[count++] = &k_blake3_avx512;
+    if (features.avx512) {
+      kernels[count++] = &k_blake3_avx512;
+      kernels[count++] = &k_blake3_avx512_shuffled;
+      if (features.avx512_wide) std::swap(kernels[0], kernels[1]);
+    }
     if (features.avx2) kernels[count++] = &k_blake3_avx2;
 #endif
     kernels[count++] = &k_blake3_scalar;

@@ -212,8 +212,9 @@ class ScatteredBlocks {
   Message<Groups> message_;
 };
 
-// The same of 32 chunks that lie one behind the other, of which only the first block is shuffled (make bench, 4 MiB, on
-// Zen 4: 7.6 GB/s, and 7.1 where all are).
+// The same of 32 chunks that lie one behind the other, of which only the first block is shuffled: for processors whose
+// rounds leave no port to shuffles (make bench, Zen 4, 4 MiB: 7.6 GB/s, and 7.1 where all are shuffled; Zen 5, 256 KiB,
+// has room for both: 11.2 so, and 12.4).
 class BlocksInRow {
  public:
   static constexpr std::size_t k_groups = 2;
@@ -318,8 +319,12 @@ __attribute__((noinline)) void hash_row_of_chunks(const Job& job, std::uint32_t*
   hash<BlocksInRow::k_groups>(job, blocks, values);
 }
 
+// How blocks of chunks that lie one behind the other come into lanes.
+enum class IntoLanes { moved, shuffled };
+
 // Any number of inputs that lie `stride` bytes apart: two groups at a time, and last one group or two whose idle lanes
 // repeat the last input, so that nothing outside the input is ever read.
+template <IntoLanes Way>
 void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, std::uint32_t* values) {
   const std::uint8_t* inputs[2 * k_lanes];
   job.inputs = inputs;
@@ -331,7 +336,7 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
     std::uint32_t* output = done < width ? spare : values;
     if (width == k_lanes) {
       hash_scattered<1>(job, output);
-    } else if (stride == k_blake3_chunk_bytes && done == width) {
+    } else if (Way == IntoLanes::moved && stride == k_blake3_chunk_bytes && done == width) {
       hash_row_of_chunks(job, output);
     } else {
       hash_scattered<2>(job, output);
@@ -344,6 +349,7 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
   }
 }
 
+template <IntoLanes Way>
 void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                  std::uint32_t flags, std::uint32_t* values) {
   const Job job = {nullptr,
@@ -355,17 +361,19 @@ void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32
                    k_blake3_chunk_start,
                    k_blake3_chunk_end,
                    2 * k_lanes * k_blake3_chunk_bytes};
-  hash_many(job, input, k_blake3_chunk_bytes, count, values);
+  hash_many<Way>(job, input, k_blake3_chunk_bytes, count, values);
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
                   std::uint32_t* values) {
   const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
-  hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, values);
+  const auto* input = reinterpret_cast<const std::uint8_t*>(children);
+  hash_many<IntoLanes::shuffled>(job, input, k_blake3_block_bytes, count, values);
 }
 
 }  // namespace
 
-const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks, hash_parents};
+const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks<IntoLanes::moved>, hash_parents};
+const Blake3Kernel k_blake3_avx512_shuffled = {"avx512-shuffled", hash_chunks<IntoLanes::shuffled>, hash_parents};
 
 }  // namespace wdelta

@@ -26,6 +26,8 @@ struct Blake3Kernel {
 extern const Blake3Kernel k_blake3_scalar;
 extern const Blake3Kernel k_blake3_avx2;
 extern const Blake3Kernel k_blake3_avx512;
+/// The same instructions, but that words come into lanes by shuffles alone: for CpuFeatures::avx512_wide.
+extern const Blake3Kernel k_blake3_avx512_shuffled;
 
 /// One compression of a node that stands alone: a block of a short chunk, the root, extendable output. Writes all 16
 /// words; the first 8 are the chaining value.
