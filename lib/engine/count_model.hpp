@@ -1,43 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many changes a strip has of each class, told by what is expected: wdelta-delta.5, "Numbers of changes".
+// `Exchange` is Tell or Hear (told_numbers.hpp).
 #pragma once
 
-#include "engine/bits.hpp"
+#include "engine/group_tables.hpp"
+#include "engine/told_numbers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <utility>
 
 namespace wdelta {
-
-/// Differences that mostly are about as large as 2^order: so many zeros as it has of these, a one, and what is left;
-/// from eight zeros on in an exponential Golomb code.
-namespace short_code {
-
-inline constexpr std::uint32_t k_most_zeros = 8;
-
-inline void write(std::uint32_t difference, std::uint32_t order, BitWriter& bits) {
-  if (difference >> order < k_most_zeros) {
-    bits.write(0, difference >> order);
-    bits.write(1, 1);
-    bits.write(difference & ((1U << order) - 1), order);
-  } else {
-    bits.write(0, k_most_zeros);
-    bits.write_exp_golomb(difference - (k_most_zeros << order), order);
-  }
-}
-
-/// More than `most` where the bits are no number up to that.
-inline std::uint32_t read(BitReader& bits, std::uint32_t order, std::uint32_t most) {
-  const std::uint32_t zeros = bits.read_zeros(k_most_zeros);
-  const std::uint32_t begin = zeros << order;
-  if (zeros < k_most_zeros) return begin + bits.read(order);
-  const std::uint32_t beyond = bits.read_exp_golomb(order);
-  return beyond > most ? beyond : begin + beyond;
-}
-
-}  // namespace short_code
 
 /// The order that suits how far off a number is, where so many are expected of what is strewn.
 constexpr std::uint32_t strewn_order(std::uint32_t expected) {
@@ -53,33 +30,24 @@ class CountShares {
     for (const std::uint64_t changes : shown) weights_left_ += changes + 1;
   }
 
-  bool is_last() const { return shown_.size() == 1; }
+  /// How many are left for the classes to come.
   std::uint32_t left() const { return left_; }
-  void write(std::uint32_t count, BitWriter& bits) {
-    if (!is_last()) short_code::write(zigzag_difference(count, expected()), strewn_order(expected()), bits);
-    take(count);
-  }
-  /// Not from 0 to left() where the bits are no such number; then nothing more is read.
-  std::int64_t read(BitReader& bits) {
-    std::int64_t count = left_;
-    if (!is_last()) {
-      const std::uint32_t most = 2 * left_ + 1;
-      const std::uint32_t difference = short_code::read(bits, strewn_order(expected()), most);
-      if (difference > most) return -1;
-      count = std::int64_t{expected()} + unzigzag(difference);
+  /// Those of the next class. For the last one nothing is told: it has all that are left.
+  template <class Exchange>
+  void exchange(Exchange& exchange, std::uint32_t& count) {
+    if (shown_.size() == 1) {
+      count = left_;
+    } else {
+      const auto expected = static_cast<std::uint32_t>(left_ * (shown_.front() + 1) / weights_left_);
+      exchange.strewn_number(count, {expected, strewn_order(expected)}, {0, left_},
+                             "a strip has fewer changes of a class than none, or more than are left");
     }
-    if (count >= 0 && count <= left_) take(static_cast<std::uint32_t>(count));
-    return count;
-  }
-
- private:
-  std::uint32_t expected() const { return static_cast<std::uint32_t>(left_ * (shown_.front() + 1) / weights_left_); }
-  void take(std::uint32_t count) {
     left_ -= count;
     weights_left_ -= shown_.front() + 1;
     shown_ = shown_.subspan(1);
   }
 
+ private:
   std::span<const std::uint64_t> shown_;  // of the next class and those behind it
   std::uint32_t left_;
   std::uint64_t weights_left_ = 0;
@@ -94,23 +62,17 @@ class CountModel {
   void expect(std::uint32_t count) { mean_ = 16 * count; }
   /// What it has, where that is told otherwise.
   void begin(std::uint32_t count) { learn(count, 0); }
-  void write(std::uint32_t count, BitWriter& bits) {
-    const std::uint32_t difference = zigzag_difference(count, expected());
+  template <class Exchange>
+  void exchange(Exchange& exchange, std::uint32_t& count) {
+    constexpr const char* k_too_many = "a strip has fewer changes of a class than none, or more than any may have";
+    constexpr Range range{0, k_most_batch_changes};
+    const std::uint32_t expected = (mean_ + 8) / 16;
     if (seen_ == 0) {
-      bits.write_exp_golomb(difference, k_first_order);
+      exchange.number(count, {expected, k_first_order}, range, k_too_many);
     } else {
-      short_code::write(difference, order(), bits);
+      exchange.strewn_number(count, {expected, order(expected)}, range, k_too_many);
     }
-    learn(count, difference);
-  }
-
-  /// Not from 0 to `most` where the bits are no such number; then nothing more is read.
-  std::int64_t read(BitReader& bits, std::uint32_t most) {
-    const std::uint32_t difference = read_difference(bits, most);
-    if (difference > 2 * most) return -1;
-    const std::int64_t count = std::int64_t{expected()} + unzigzag(difference);
-    if (count >= 0 && count <= most) learn(static_cast<std::uint32_t>(count), difference);
-    return count;
+    learn(count, zigzag_difference(count, expected));
   }
 
  private:
@@ -118,15 +80,11 @@ class CountModel {
   static constexpr std::uint32_t k_most_seen = 16;
   static constexpr std::uint32_t k_telling_differences = 3;
 
-  std::uint32_t expected() const { return (mean_ + 8) / 16; }
-  std::uint32_t order() const {
-    const std::uint32_t strewn = strewn_order(expected() + expected() / seen_);
+  std::uint32_t order(std::uint32_t expected) const {
+    const std::uint32_t strewn = strewn_order(expected + expected / seen_);
     const std::uint32_t lately = lately_ / 4;
     if (seen_ <= k_telling_differences || lately == 0) return strewn;
     return std::max(strewn, static_cast<std::uint32_t>(std::bit_width(lately)) - 1);
-  }
-  std::uint32_t read_difference(BitReader& bits, std::uint32_t most) const {
-    return seen_ == 0 ? bits.read_exp_golomb(k_first_order) : short_code::read(bits, order(), 2 * most);
   }
   void learn(std::uint32_t count, std::uint32_t difference) {
     // What the first one is off by says nothing of the others.
@@ -138,6 +96,55 @@ class CountModel {
   std::uint32_t mean_ = 0;    // in 1/16
   std::uint32_t lately_ = 0;  // four times the mean difference
   std::uint32_t seen_ = 0;
+};
+
+/// The strips of a group, one after the other.
+class CountSeries {
+ public:
+  /// `reference`: what the group refers to, or null. Both have to outlive this.
+  CountSeries(std::span<const ClassCoding> classes, const GroupReference* reference)
+      : classes_(classes), reference_(reference) {}
+
+  /// Of the next strip, whether it is classed, which is returned, and how many changes it has of each class, where it
+  /// is.
+  template <class Exchange>
+  bool exchange(Exchange exchange, ClassCounts& counts) {
+    bool is_told = is_classed(counts);
+    exchange.flag(is_told);
+    if (!is_told) return false;
+    const bool is_first = !std::exchange(is_begun_, true);
+    if (is_first && reference_ != nullptr) {
+      exchange_shares(exchange, counts);
+      return true;
+    }
+    std::uint32_t before = 0;
+    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
+      if (!classes_[k].is_used()) continue;
+      if (is_first) models_[k].expect(before);
+      models_[k].exchange(exchange, counts[k]);
+      before = counts[k];
+    }
+    return true;
+  }
+
+ private:
+  // All classes of a group that refers to another are used.
+  template <class Exchange>
+  void exchange_shares(Exchange& exchange, ClassCounts& counts) {
+    constexpr std::uint32_t k_order = 6;
+    std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
+    exchange.whole_number(total, k_order, k_most_batch_changes, "a strip has more changes than any may have");
+    CountShares shares(std::span(reference_->changes).first(classes_.size()), total);
+    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
+      shares.exchange(exchange, counts[k]);
+      models_[k].begin(counts[k]);
+    }
+  }
+
+  std::span<const ClassCoding> classes_;
+  const GroupReference* reference_;
+  std::array<CountModel, k_most_classes> models_;
+  bool is_begun_ = false;
 };
 
 }  // namespace wdelta

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <utility>
 
 namespace wdelta {
 namespace {
@@ -52,111 +51,23 @@ std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
   return bytes;
 }
 
-using CountModels = std::array<CountModel, k_most_classes>;
-// Of the exponential Golomb code of how many changes a first strip has.
-constexpr std::uint32_t k_total_order = 6;
-
-std::span<const std::uint64_t> shares_of(const GroupReference& reference) {
-  return std::span(reference.changes).first(reference.classes.size());
+void write_strips(BitWriter& bits, const GroupParameters& group, const GroupReference* reference) {
+  CountSeries series(group.classes, reference);
+  for (ClassCounts counts : group.strips) series.exchange(Tell(bits), counts);
 }
-
-void write_counts(BitWriter& bits, const GroupParameters& group, const GroupReference* reference) {
-  CountModels models;
-  bool is_first = true;
-  for (const ClassCounts& counts : group.strips) {
-    bits.write(is_classed(counts) ? 1 : 0, 1);
-    if (!is_classed(counts)) continue;
-    std::optional<CountShares> shares;
-    if (is_first && reference != nullptr) {
-      const std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
-      bits.write_exp_golomb(total, k_total_order);
-      shares.emplace(shares_of(*reference), total);
-    }
-    std::uint32_t before = 0;
-    for (std::uint32_t k = 0; k < group.class_count(); ++k) {
-      if (!group.classes[k].is_used()) continue;
-      if (shares) {
-        shares->write(counts[k], bits);
-        models[k].begin(counts[k]);
-      } else {
-        if (is_first) models[k].expect(before);
-        models[k].write(counts[k], bits);
-        before = counts[k];
-      }
-    }
-    is_first = false;
-  }
-}
-
-class CountReader {
- public:
-  CountReader(BitReader& bits, const std::vector<ClassCoding>& classes, const GroupReference* reference)
-      : bits_(&bits), classes_(classes), reference_(reference) {}
-
-  /// Of the next classed strip.
-  ClassCounts read() {
-    ClassCounts counts{};
-    if (std::exchange(is_first_, false)) {
-      if (reference_ != nullptr) {
-        read_shares(counts);
-        return counts;
-      }
-      std::uint32_t before = 0;
-      for (std::uint32_t k = 0; k < classes_.size(); ++k) {
-        if (!classes_[k].is_used()) continue;
-        models_[k].expect(before);
-        counts[k] = before = read_one(k);
-      }
-      return counts;
-    }
-    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
-      if (classes_[k].is_used()) counts[k] = read_one(k);
-    }
-    return counts;
-  }
-
- private:
-  std::uint32_t read_one(std::uint32_t k) {
-    const std::int64_t count = models_[k].read(*bits_, k_most_batch_changes);
-    if (count < 0 || count > k_most_batch_changes)
-      refuse("a strip has fewer changes of a class than none, or more than any may have");
-    return static_cast<std::uint32_t>(count);
-  }
-  void read_shares(ClassCounts& counts) {
-    const std::uint32_t total = bits_->read_exp_golomb(k_total_order);
-    if (total > k_most_batch_changes) refuse("a strip has more changes than any may have");
-    CountShares shares(shares_of(*reference_), total);
-    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
-      const std::uint32_t left = shares.left();
-      const std::int64_t count = shares.read(*bits_);
-      if (count < 0 || count > left) refuse("a strip has fewer changes of a class than none, or more than are left");
-      counts[k] = static_cast<std::uint32_t>(count);
-      models_[k].begin(counts[k]);
-    }
-  }
-
-  BitReader* bits_;
-  std::span<const ClassCoding> classes_;
-  const GroupReference* reference_;
-  CountModels models_;
-  bool is_first_ = true;
-};
 
 void read_strips(BitReader& bits, const GroupShape& shape, const GroupReference* reference, GroupParameters& group) {
-  CountReader reader(bits, group.classes, reference);
+  CountSeries series(group.classes, reference);
   const Strips strips = shape.strips();
   for (std::uint64_t strip = 0; strip < strips.count(); ++strip) {
     ClassCounts& counts = group.strips.emplace_back();
-    if (bits.is_overrun()) refuse("they are cut off");
-    if (bits.read(1) == 0) continue;
-    counts = reader.read();
+    if (!series.exchange(Hear(bits), counts)) continue;
     const std::uint64_t changes = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const std::uint64_t elements = shape.elements_of(strips.blocks_of(strip));
     if (changes == 0 || changes > elements) {
       refuse("a strip has " + std::to_string(changes) + " changes in " + std::to_string(elements) + " elements");
     }
   }
-  if (bits.is_overrun()) refuse("they are cut off");
   if (std::ranges::none_of(group.strips, is_classed)) refuse("no strip needs any");
 }
 
@@ -205,7 +116,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes, const GroupReferen
     ClassSeries series({.gap_buckets = 0, .magnitude_buckets = 0, .is_masked = !mask.is_empty()});
     for (const ClassCoding& coding : classes) series.write(coding, bits);
   }
-  write_counts(bits, *this, terms ? reference : nullptr);
+  write_strips(bits, *this, terms ? reference : nullptr);
   write_line_bits(bits, mask.columns);
   write_line_bits(bits, mask.rows);
   bits.finish();

@@ -134,12 +134,16 @@ TEST_CASE("shares of a strip's changes come back, whatever shares others have sh
     Bytes bytes;
     BitWriter writer(bytes);
     CountShares told(shown, total);
-    for (const std::uint32_t count : counts) told.write(count, writer);
+    Tell tell(writer);
+    for (std::uint32_t count : counts) told.exchange(tell, count);
     writer.finish();
     BitReader reader(bytes);
     CountShares heard(shown, total);
+    Hear hear(reader);
     for (const std::uint32_t count : counts) {
-      if (heard.read(reader) != count) FAIL("another number");
+      std::uint32_t again = 0;
+      heard.exchange(hear, again);
+      if (again != count) FAIL("another number");
     }
     if (heard.left() != 0) FAIL("changes are left over");
     if (!reader.is_at_end()) FAIL("bits are left over");
