@@ -55,6 +55,23 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
+/// The last word that has no more members before it than the rank says. All words are looked at at once: by halves,
+/// each step would wait for the one before (make bench, Zen 5, 1 and 2.8 % changed: 9.7 and 5.3 GB/s, and 10.9 and 6.4
+/// so).
+std::uint32_t last_word_before(const std::uint16_t* members_before, std::uint32_t rank) {
+  static_assert(k_words == 4 * 16);
+  const __m256i limit = _mm256_set1_epi16(static_cast<short>(rank));
+  const auto not_beyond = [&](std::uint32_t i) {
+    const __m256i before = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(members_before) + i);
+    return _mm256_cmpeq_epi16(_mm256_min_epu16(before, limit), before);
+  };
+  const auto first = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(not_beyond(0), not_beyond(1))));
+  const auto second =
+      static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(not_beyond(2), not_beyond(3))));
+  // The lowest bit stays that of the first word, which is never beyond.
+  return static_cast<std::uint32_t>(__builtin_popcountll((first | std::uint64_t{second} << 32) >> 1));
+}
+
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
   ClassMarks classes;
@@ -83,12 +100,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
       for (; change < end[k]; ++change) {
         const std::uint32_t rank = load<std::uint32_t>(changes->ranks, change) - members_before[k];
         if (rank >= classes.members[k]) break;
-        // The last word that has no more members before it than the rank says, by halves.
-        std::uint32_t word = 0;
-#pragma GCC unroll 6
-        for (std::uint32_t half = k_words / 2; half > 0; half /= 2) {
-          word += half & (0U - static_cast<std::uint32_t>(before[word + half] <= rank));
-        }
+        const std::uint32_t word = last_word_before(before, rank);
         const std::uint64_t bit = _pdep_u64(1ULL << (rank - before[word]), classes.masks[k][word]);
         moved.position[moved.count] = static_cast<std::uint16_t>(first + word * k_word + _tzcnt_u64(bit));
         moved.move[moved.count++] = load<T>(changes->moves, change);
