@@ -128,6 +128,7 @@ class BitReader {
     return std::int64_t{expected} + unzigzag(read_exp_golomb(order));
   }
 
+  std::size_t size_bytes() const { return bytes_.size(); }
   bool is_overrun() const { return bytes_read() > bytes_.size(); }
   /// Of the bytes that were begun no bit is left but zeros.
   bool is_padded() const { return (pending_ & ((1U << pending_bits_ % 8) - 1)) == 0; }

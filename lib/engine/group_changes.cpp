@@ -142,9 +142,9 @@ std::size_t GroupChanges::list_batches(std::size_t strips_in_batch) {
   return most;
 }
 
-std::size_t GroupChanges::enter(const GroupParameters& parameters) {
+std::size_t GroupChanges::enter(const GroupParameters& parameters, std::size_t parameters_bytes) {
   if (like_ != nullptr) return known_.distance_to(*like_);
-  known_.add(type_, parameters);
+  known_.add(type_, parameters, parameters_bytes);
   return 0;
 }
 

@@ -57,9 +57,9 @@ class GroupChanges {
   /// Returns how many strips make a batch; of how many with changes each is that has some, batches() says then.
   std::uint32_t choose_batches(const Strips& strips, bool are_apart);
   std::span<const std::size_t> batches() const { return batches_; }
-  /// The group has parameters, these: others can refer to it unless it refers to one itself. Returns what
-  /// CodedGroup::reference says of it.
-  std::size_t enter(const GroupParameters& parameters);
+  /// The group has parameters, these, of so many bytes: others can refer to it unless it refers to one itself. Returns
+  /// what CodedGroup::reference says of it.
+  std::size_t enter(const GroupParameters& parameters, std::size_t parameters_bytes);
 
  private:
   // What a group's parameters take is little then, and further on in a tensor they may fit less.

@@ -263,7 +263,7 @@ void GroupEncoder::finish(CodedGroup& group) {
     return block.summary.changes == 0 || block.alone_mode != BlockMode::same;
   });
   if (can_be_alone && scratch.alone.size() <= group.bytes.size() + group.parameters.size()) append_all_alone();
-  if (!group.parameters.empty()) group.reference = changes.enter(parameters);
+  if (!group.parameters.empty()) group.reference = changes.enter(parameters, group.parameters.size());
 }
 
 }  // namespace wdelta

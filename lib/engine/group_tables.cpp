@@ -20,7 +20,7 @@ ClassBounds read_bounds(BitReader& bits, std::uint32_t count) {
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t before = bound;
     bound = k == 0 ? bits.read(8) : before + 1 + bits.read_exp_golomb(0);
-    if (bits.is_overrun()) refuse("they are cut off");
+    require_whole(bits);
     if (bound <= before) refuse("bounds do not ascend");
     if (bound > 255) refuse("a bound is no context");
     bounds.push_back(static_cast<std::uint8_t>(bound));
@@ -46,7 +46,7 @@ std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
   std::vector<std::uint8_t> bytes;
   for (std::uint64_t left = (count + 7) / 8; left > 0; --left) {
     bytes.push_back(static_cast<std::uint8_t>(bits.read(8)));
-    if (bits.is_overrun()) refuse("they are cut off");
+    require_whole(bits);
   }
   return bytes;
 }

@@ -59,8 +59,10 @@ struct GroupShape {
 /// object.
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape,
                                       const GroupReference* reference);
-/// Reads what they say to those that refer to them. Of `shape`, the type is that of who refers; where its blocks lie in
-/// a matrix is not asked. Throws the same.
+/// Up to their masks the parameters of a group that is referred to take no more: whoever refers has to read them.
+inline constexpr std::size_t k_most_reference_bytes = 65536;
+/// Reads what they say to those that refer to them; `bytes` need not go further than that. Of `shape`, the type is that
+/// of who refers; where its blocks lie in a matrix is not asked. Throws the same.
 GroupReference read_group_reference(std::span<const std::uint8_t> bytes, const GroupShape& shape);
 
 /// How many gap buckets a class may have.

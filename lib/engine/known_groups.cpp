@@ -49,11 +49,13 @@ bool KnownGroups::has(ElementType type) const {
   return std::ranges::find(groups_, type, &Group::type) != groups_.end();
 }
 
-void KnownGroups::add(ElementType type, const GroupParameters& parameters) {
+void KnownGroups::add(ElementType type, const GroupParameters& parameters, std::size_t parameters_bytes) {
   if (!is_in_run_) return;
+  const std::size_t number = count_++;
+  if (parameters_bytes - parameters.mask.size_bytes() > k_most_reference_bytes) return;
   if (std::ranges::count(groups_, type, &Group::type) == std::ptrdiff_t{k_most})
     groups_.erase(std::ranges::find(groups_, type, &Group::type));
-  groups_.push_back({type, count_++, parameters.as_reference()});
+  groups_.push_back({type, number, parameters.as_reference()});
 }
 
 const KnownGroups::Group* KnownGroups::refer(ElementType type, std::span<const ClassSymbolCounts> counts,

@@ -34,8 +34,8 @@ class KnownGroups {
   /// returned, or null where none does. `counts`: by class, what is coded.
   const Group* refer(ElementType type, std::span<const ClassSymbolCounts> counts, const ClassLimits& limits,
                      GroupParameters& parameters) const;
-  /// A group that has parameters and refers to none.
-  void add(ElementType type, const GroupParameters& parameters);
+  /// A group that has parameters, of so many bytes, and refers to none.
+  void add(ElementType type, const GroupParameters& parameters, std::size_t parameters_bytes);
 
  private:
   bool is_in_run_ = false;

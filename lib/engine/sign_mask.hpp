@@ -30,6 +30,7 @@ struct SignMask {
   std::vector<std::uint8_t> rows;  ///< from the row of the first element on
 
   bool is_empty() const { return columns.empty() && rows.empty(); }
+  std::size_t size_bytes() const { return columns.size() + rows.size(); }
 };
 
 /// One of SignMask's, of the columns or the rows.

@@ -13,6 +13,12 @@ namespace wdelta {
 /// Throws Error(corrupt) with an empty object.
 [[noreturn]] void refuse_group_parameters(const std::string& what);
 
+/// Throws that where `bits` end too early.
+inline void require_whole(const BitReader& bits) {
+  if (bits.is_overrun())
+    refuse_group_parameters("they are cut off behind " + std::to_string(bits.size_bytes()) + " bytes");
+}
+
 /// A number, what it is expected to be, and the order of the code of the difference.
 struct Expected {
   std::uint32_t value;
@@ -80,7 +86,7 @@ class Hear {
   explicit Hear(BitReader& bits) : bits_(&bits) {}
   void flag(bool& is_set) {
     is_set = bits_->read(1) != 0;
-    require_whole();
+    require_whole(*bits_);
   }
   void number(std::uint32_t& value, Expected expected, Range range, const char* what_is_wrong) {
     value = within(range, bits_->read_difference(expected.value, expected.order), what_is_wrong);
@@ -102,11 +108,8 @@ class Hear {
   }
 
  private:
-  void require_whole() const {
-    if (bits_->is_overrun()) refuse_group_parameters("they are cut off");
-  }
   void require(bool is_right, const char* what_is_wrong) const {
-    require_whole();
+    require_whole(*bits_);
     if (!is_right) refuse_group_parameters(what_is_wrong);
   }
   std::uint32_t within(const Range& range, std::int64_t heard, const char* what_is_wrong) const {

@@ -40,6 +40,10 @@ class BitReader:
             zeros += 1
         return (zeros << order) + (self.take(order) if zeros < MOST_ZEROS else self.golomb(order))
 
+    def bytes_taken(self):
+        """Those that were begun."""
+        return (self._at + 7) // 8
+
     def finish(self):
         """Nothing but zeros is left, and they fill no byte."""
         left = 8 * len(self._content) - self._at

@@ -18,7 +18,7 @@ from bits import BitWriter
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_classes import broken_classes, right_classes
-from broken_groups import broken_groups, right
+from broken_groups import broken_groups, parameters, right
 from broken_references import broken_references, right_references
 from broken_strips import broken_strips, right_strips
 from delta import Delta
@@ -495,6 +495,26 @@ class Refusals(unittest.TestCase):
                             self.assertEqual(len(read.applied(part, True)[0]) if read else size, size)
                     except Refused:
                         pass
+
+    def test_parameters_that_are_long_to_read_are_not_referred_to(self):
+        # Of each strip some bytes are told; of a mask behind them nothing is asked.
+        def length(strips, mask=()):
+            counts = [(1 + 60000 * (strip % 2),) for strip in range(strips)]
+            content = parameters(counts=counts, mask=mask, head=bool(mask))
+            Referable(content, Shape(2, 8, 0, [BLOCK_ELEMENTS] * strips), "long").parameters(2)
+            return len(content)
+
+        few, many = 1, 65536
+        while many - few > 1:
+            strips = (few + many) // 2
+            try:
+                few, longest = strips, length(strips)
+            except Refused:
+                many = strips
+        self.assertIn(longest, range(65536 - 8, 65536 + 1))
+        with self.assertRaisesRegex(Refused, "to refer to"):
+            length(many)
+        self.assertGreater(length(few - 8, mask=((0, 800_000),)), 100_000)
 
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():

@@ -12,6 +12,7 @@ from refusal import require
 from told import Classes
 
 ROW_LIMIT = 65536
+REFERENCE_LIMIT = 65536  # of bytes of parameters, up to the masks
 
 # What a group is about: the width of its elements, how long rows are (see row_length), the number of its first block,
 # how many elements each of its strips has (see strip_counts), and of how many blocks a strip is at most.
@@ -68,6 +69,7 @@ class Parameters:
             taken = dict(zip(used, counts.take(elements))) if self._bits.take(1) else None
             self.counts.append(taken and [taken.get(number, 0) for number in range(len(self.told))])
         require(any(self.counts), f"{what}: it has no classed strip")
+        self.front_bytes = self._bits.bytes_taken()
 
     def _take_bounds(self, count):
         bounds = []
@@ -86,7 +88,9 @@ class Referable(namedtuple("Referable", "content shape what")):
 
     def parameters(self, width):
         """As a group reads them that refers to this one and has elements of that width."""
-        return Parameters(self.content, self.shape._replace(width=width), self.what)
+        read = Parameters(self.content, self.shape._replace(width=width), self.what)
+        require(read.front_bytes <= REFERENCE_LIMIT, f"{self.what}: {read.front_bytes} bytes of parameters to refer to")
+        return read
 
 
 class Group(Parameters):

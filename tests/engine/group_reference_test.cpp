@@ -5,6 +5,7 @@
 #include "codings.hpp"
 #include "engine/count_model.hpp"
 #include "engine/group_tables.hpp"
+#include "engine/known_groups.hpp"
 #include "groups.hpp"
 #include "testing/random.hpp"
 
@@ -246,6 +247,55 @@ TEST_CASE("weights that a reference gives are taken as they are, none without a 
              .front()
              .gap_weights == WeightCodes{3, 1}));
   CHECK((after({.more_magnitude_buckets = 2}).magnitude_weights == WeightCodes{63, 1, 1}));
+}
+
+TEST_CASE("what would be long to read is not referred to, but for masks, of which nothing is read") {
+  std::mt19937_64 random(seed());
+  const auto parameters_of = [&](std::size_t strips) {
+    GroupParameters parameters;
+    ClassCoding coding;
+    coding.gap_probability = 0x40;
+    coding.gap_buckets = 4;
+    coding.magnitude_buckets = 1;
+    coding.magnitude_weights = {63};
+    parameters.classes = {coding};
+    parameters.strips.resize(strips);
+    for (ClassCounts& counts : parameters.strips) counts[0] = 1 + often_extreme(random, 60'000);
+    return parameters;
+  };
+  const auto bytes_of = [](const GroupParameters& parameters) {
+    Bytes bytes;
+    parameters.write(bytes, nullptr);
+    return bytes;
+  };
+  KnownGroups known;
+  known.begin_run();
+  const auto add = [&](const GroupParameters& parameters) {
+    known.add(k_bf16, parameters, bytes_of(parameters).size());
+  };
+  add(parameters_of(10));
+  REQUIRE(known.groups().size() == 1);
+  CHECK(known.distance_to(known.groups()[0]) == 1);
+
+  const GroupParameters large = parameters_of(50'000);
+  const Bytes bytes = bytes_of(large);
+  REQUIRE(bytes.size() > k_most_reference_bytes);
+  add(large);
+  REQUIRE(known.groups().size() == 1);
+  CHECK(known.distance_to(known.groups()[0]) == 2);  // it counts
+  const GroupShape shape{
+      .type = k_bf16, .block_count = 50'000, .element_count = 50'000 * k_block_elements, .place = {}};
+  CHECK(read_group_reference(bytes, shape).changes[0] > 0);
+  CHECK_THROWS_WITH_AS(read_group_reference(std::span(bytes).first(k_most_reference_bytes), shape),
+                       doctest::Contains("cut off behind 65536 bytes"), Error);
+
+  GroupParameters masked = parameters_of(10);
+  masked.mask.rows.resize(2 * k_most_reference_bytes);
+  add(masked);
+  CHECK(known.groups().size() == 2);
+  const GroupShape small{.type = k_bf16, .block_count = 10, .element_count = 10 * k_block_elements, .place = {}};
+  const Bytes masked_bytes = bytes_of(masked);
+  CHECK(read_group_reference(std::span(masked_bytes).first(k_most_reference_bytes), small).changes[0] > 0);
 }
 
 }  // namespace wdelta
