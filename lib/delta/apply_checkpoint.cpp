@@ -76,17 +76,21 @@ std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs
 void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_paths, const fs::path& output_path,
                  const Engine& engine, const Execution& execution) {
   const FileStates base_states = states_of(base);
-  std::vector<FileState> made;
+  std::optional<FileState> made;  // by the delta before
   for (const auto& delta : open_deltas(delta_paths, execution)) {
+    const std::vector<FileIdentity>& all_wanted = delta->description().base;
+    const auto is_made = [&](const FileIdentity& wanted) {
+      return made && made->version.identity.digest == wanted.digest;
+    };
+    // Each goes on from the one right before it: from an earlier one, what lies between would be left out or come
+    // twice. One that takes nothing from its base names none.
+    if (made && !all_wanted.empty() && std::ranges::none_of(all_wanted, is_made))
+      require_base(*made, all_wanted.front(), delta->name());
     std::vector<FileVersion> bases;
-    for (const FileIdentity& wanted : delta->description().base) {
-      const auto by_delta = std::ranges::find_if(
-          made, [&](const FileState& state) { return state.version.identity.digest == wanted.digest; });
+    for (const FileIdentity& wanted : all_wanted) {
       const auto by_place = base.is_single_file() ? base_states.begin() : base_states.find(wanted.path);
-      if (by_delta != made.end()) {
-        bases.push_back(by_delta->version);
-      } else if (!made.empty() && delta->description().base.size() == 1) {
-        bases.push_back(require_base(made.back(), wanted, delta->name()));  // which says where the chain is broken
+      if (is_made(wanted)) {
+        bases.push_back(made->version);
       } else if (by_place != base_states.end()) {
         bases.push_back(require_base(by_place->second, wanted, delta->name()));
       } else {
@@ -94,9 +98,9 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
                     fmt::format("has no file {:?}, which {} applies to", wanted.path, delta->name()));
       }
     }
-    made.push_back({delta_version(delta, bases, engine)});
+    made = FileState{delta_version(delta, bases, engine)};
   }
-  const FileVersion& result = made.back().version;
+  const FileVersion& result = made->version;
   remove_leftovers_of(output_path);
   require_space_at(output_path, result.identity.size_bytes);
   OutputFile output(output_path);

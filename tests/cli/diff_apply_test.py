@@ -187,7 +187,16 @@ class DiffApplyTest(testing.Case):
         self.run_fails(6, "apply", steps[0], deltas[1], deltas[0], "-o", out, absent=out)
         self.run_fails(6, "apply", steps[0], deltas[0], deltas[2], "-o", out, absent=out)
         self.run_fails(6, "apply", steps[0], deltas[0], deltas[0], "-o", out, absent=out)
+        # Each is of the one right before it, not of any before it: nothing is applied twice or left out.
+        around = self.diff(steps[1], steps[3], self.scratch / "around.delta")
+        for last in ([deltas[1]], [deltas[2], deltas[1]], [deltas[2], deltas[2]], [deltas[0]], [around]):
+            self.run_fails(6, "apply", steps[0], *deltas[:2], *last, "-o", out, absent=out, says="in order")
+        # One that takes nothing from its base has no order.
         short = self.write_weights("short.safetensors", self.some_weights())
+        anew = self.diff(short, steps[2], self.scratch / "anew.delta")
+        self.run_ok("apply", steps[0], deltas[0], anew, deltas[2], "-o", out)
+        self.assert_same_file(out, steps[3])
+        os.remove(out)
         self.run_fails(6, "apply", short, deltas[0], "-o", out, absent=out)
         damaged = bytearray(deltas[0].read_bytes())
         damaged[-1] ^= 1
