@@ -4,6 +4,7 @@
 #include "base/cursor.hpp"
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
+#include "checkpoint/safetensors.hpp"
 #include "delta/container.hpp"
 
 #include <algorithm>
@@ -181,6 +182,11 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
 
   std::string text = "{\"__metadata__\":" + quoted.dump() + entries + "}";
   text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > SafetensorsHeader::k_longest_header) {
+    throw Error(Fault::unsupported, path_.string(),
+                fmt::format("would have a header of {} bytes, which no reader takes", text.size()),
+                "its tensors' names are too long, or too many");
+  }
   std::vector<std::uint8_t> delta_front;
   for (unsigned shift = 0; shift < 64; shift += 8)
     delta_front.push_back(static_cast<std::uint8_t>(text.size() >> shift));

@@ -15,7 +15,6 @@ namespace wdelta {
 
 BlockMode TensorChange::main_mode() const {
   if (change_count == 0 && encoded_bytes == 0) return BlockMode::same;
-  if (afresh) return BlockMode::afresh;
   const auto first = blocks_by_mode.begin() + 1;
   return static_cast<BlockMode>(1 + (std::max_element(first, blocks_by_mode.end()) - first));
 }

@@ -29,7 +29,7 @@ struct TensorChange {
   std::uint64_t encoded_bytes = 0;                            ///< of coded blocks
   std::array<std::uint64_t, k_block_modes> blocks_by_mode{};  ///< indexed by BlockMode
 
-  /// The mode of most of its changed blocks; afresh for a tensor that starts so; same when nothing changed.
+  /// The mode of most of its changed blocks; same when nothing changed.
   BlockMode main_mode() const;
 };
 

@@ -7,6 +7,7 @@
 #include "delta/file_version.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace wdelta {
 
@@ -81,8 +82,10 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
                                    const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                                    const Execution& execution) {
   const BaseFiles base_files(base);
-  const CheckpointFile& file = next.files().front();
+  CheckpointFile file = next.files().front();
   const CheckpointFile* base_file = base.is_single_file() ? &base.files().front() : base.find(file.path);
+  // A delta of a file has no place for it.
+  if (base_file != nullptr) file.executable = base_file->executable;
   CheckpointChange change;
   if (!is_weights(file.path)) {
     if (output) throw Error(Fault::usage, file.path, "is no .safetensors file, so there is no delta to write");
@@ -102,6 +105,10 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
                                   BlockChoice choice, const Engine& engine, const Execution& execution) {
   execution.progress->begin("comparing", total_bytes(next));
   if (next.is_single_file()) return diff_single_files(base, next, output, choice, engine, execution);
+  if (base.is_single_file()) {
+    throw Error(Fault::usage, base.name(), fmt::format("is a file, and {:?} is none", next.name()),
+                "give two files, or two directories or commits");
+  }
   const BaseFiles base_files(base);
   std::optional<OutputDirectory> directory;
   if (output) {

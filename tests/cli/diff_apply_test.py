@@ -170,6 +170,22 @@ class DiffApplyTest(testing.Case):
         self.run_fails(2, "apply", old, delta, "-o", delta)
         self.assertEqual(delta.read_bytes(), content)
 
+    def test_files_and_directories(self):
+        old = self.write_weights("old.safetensors", tensors := self.some_weights())
+        new = self.write_weights("sub/new.safetensors", self.moved(tensors))
+        delta = self.scratch / "delta"
+        for extra in ([], ["-o", delta]):
+            self.run_fails(2, "diff", old, new.parent, *extra, says="is a file", absent=delta)
+        self.diff(new.parent, old, delta)
+        self.run_ok("apply", new.parent, delta, "-o", self.scratch / "out")
+        self.assert_same_file(self.scratch / "out", old)
+
+    def test_a_file_of_the_same_bytes_is_the_same(self):
+        old = self.write_weights("old.safetensors", self.some_weights())
+        new = self.write("new.safetensors", old.read_bytes())
+        new.chmod(0o755)
+        self.assertEqual(self.run_any("diff", "--exit-code", old, new).code, 0)
+
     def test_apply_over_its_base(self):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
         (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
