@@ -116,6 +116,12 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
 
 }  // namespace
 
+void require_replaceable(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return;
+  throw Error(Fault::local, path.string(), "is not a regular file, and an output would take its place", "name a file");
+}
+
 OutputFile::OutputFile(std::filesystem::path path, Durability expected) : path_(std::move(path)), expected_(expected) {
   temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
     fd_ = Fd(uninterrupted([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));

@@ -101,6 +101,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
     made = FileState{delta_version(delta, bases, engine)};
   }
   const FileVersion& result = made->version;
+  require_replaceable(output_path);
   remove_leftovers_of(output_path);
   require_space_at(output_path, result.identity.size_bytes);
   OutputFile output(output_path);

@@ -92,7 +92,10 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
     change.places.push_back(compare_bytes(base_file, file, execution));
     return change;
   }
-  if (output) remove_leftovers_of(*output);
+  if (output) {
+    require_replaceable(*output);
+    remove_leftovers_of(*output);
+  }
   change.places.push_back(compare_tensors(base_files, base_file, file, output, choice, engine, execution));
   base_files.check_unchanged();
   if (output) change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);

@@ -170,6 +170,28 @@ class DiffApplyTest(testing.Case):
         self.run_fails(2, "apply", old, delta, "-o", delta)
         self.assertEqual(delta.read_bytes(), content)
 
+    def test_nothing_but_files_is_replaced(self):
+        old = self.write_weights("old.safetensors", tensors := self.some_weights())
+        new = self.write_weights("new.safetensors", self.moved(tensors))
+        delta = self.diff(old, new, self.scratch / "delta")
+        pipe, link, dangling = (self.scratch / name for name in ("pipe", "link", "dangling"))
+        os.mkfifo(pipe)
+        link.symlink_to(pipe)
+        for output in (pipe, link, "/dev/null"):
+            before = os.lstat(output)
+            for words in (("diff", old, new), ("apply", old, delta)):
+                self.run_fails(3, *words, "-o", output, says="not a regular file")
+            self.assertTrue(os.path.samestat(os.lstat(output), before))
+        # A symlink is replaced itself.
+        kept = self.write("kept", b"kept")
+        for target in (kept, self.scratch / "nowhere"):
+            dangling.symlink_to(target)
+            self.run_ok("apply", old, delta, "-o", dangling)
+            self.assertFalse(dangling.is_symlink())
+            self.assert_same_file(dangling, new)
+            dangling.unlink()
+        self.assertEqual(kept.read_bytes(), b"kept")
+
     def test_files_and_directories(self):
         old = self.write_weights("old.safetensors", tensors := self.some_weights())
         new = self.write_weights("sub/new.safetensors", self.moved(tensors))
