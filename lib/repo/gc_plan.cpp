@@ -34,7 +34,12 @@ GcPlan gc_plan_from(std::string_view text, const std::string& object) {
 std::optional<GcPlan> read_gc_plan(const Store& store) {
   const auto text = get_text(store, k_gc_plan_key, k_longest_plan);
   if (!text) return std::nullopt;
-  return gc_plan_from(*text, k_gc_plan_key);
+  try {
+    return gc_plan_from(*text, k_gc_plan_key);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    throw Error(Fault::corrupt, error.object(), error.what(), "remove it: the next wdelta gc makes another");
+  }
 }
 
 }  // namespace wdelta

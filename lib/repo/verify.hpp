@@ -42,8 +42,8 @@ enum class VerifyDepth { quick, objects, deep };
 /// Checks everything in the repository: every document against its digest and, unless quick, every object against its
 /// name; that the entries of branches and tags are without gaps and name commits that are there, as does every commit
 /// its parent; that every file of every commit can be made from objects that are there and long enough, or from files
-/// of models that are there and what they were. A commit that was given up (squash) may lack recipes. Throws network
-/// when nothing else is wrong and the Hub cannot be asked.
+/// of models that are there and what they were; the plan of gc. A commit that was given up (squash) may lack recipes.
+/// Throws network when nothing else is wrong and the Hub cannot be asked.
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 

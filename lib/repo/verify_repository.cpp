@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "repo/entry_check.hpp"
+#include "repo/gc_plan.hpp"
 #include "repo/reference_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
@@ -37,6 +38,9 @@ class RepositoryCheck {
     for (const Store::Listed& listed : commits) {
       check(listed, [&] { check_commit(listed.key); });
     }
+    for (const Store::Listed& listed : list("gc/")) {
+      if (listed.key == k_gc_plan_key) check(listed, [&] { read_gc_plan(repository_->store()); });
+    }
     check_references();
     return std::move(report_);
   }
@@ -54,6 +58,7 @@ class RepositoryCheck {
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
       const bool said = error.object().ends_with(listed.key);
+      if (report_.hint.empty()) report_.hint = error.hint();
       report_.findings.push_back(
           {listed.key, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}});
     }

@@ -283,6 +283,15 @@ class SquashTest(testing.Case):
         fails_when("recipes/", lambda: spoil(next((self.repo / "recipes" / self.ids[5]).iterdir())))
         fails_when("branches/", lambda: spoil(self.repo / "branches/main/0000000000000003"))
         fails_when("gc/plan.json", lambda: self.write("repo/gc/plan.json", b"{}"))
+        # It says nothing that another run could not find out.
+        self.run_fails(5, "gc", self.repo, says="remove it")
+        done = self.run_any("verify", self.repo)
+        self.assertEqual(done.code, 5, self.told(done))
+        self.assertIn("gc/plan.json", done.out, self.told(done))
+        self.assertIn("remove it", done.err, self.told(done))
+        (self.repo / "gc" / "plan.json").unlink()
+        self.run_ok("verify", self.repo)
+        self.gc()
 
 
 if __name__ == "__main__":
