@@ -30,6 +30,20 @@ void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
       "--force replaces or removes them");
 }
 
+// Writing to these places, or taking strays along, would find out too, but only after some or all of the work.
+void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
+  const auto lies_in = [](const std::string& inner, const std::string& outer) {
+    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+  };
+  for (const std::string& stray : strays) {
+    for (const ManifestFile& file : manifest.files) {
+      if (!lies_in(stray, file.identity.path) && !lies_in(file.identity.path, stray)) continue;
+      throw Error(Fault::local, (directory / stray).string(), fmt::format("is in the way of {}", file.identity.path),
+                  "move it away");
+    }
+  }
+}
+
 // What a pull that was killed left beside the places that it was going to write, and beside its state; and directories
 // that it had emptied, or not filled yet.
 void remove_leftovers(const fs::path& directory, const PullState& state) {
@@ -70,6 +84,7 @@ PullStart start_pull(const fs::path& directory, const Commit& commit, const Reci
   execution.progress->begin("looking at local files", 0);
   start.local = survey(directory, start.before, commit.manifest, recipes, execution);
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, start.local);
+  refuse_in_the_way(directory, start.local.strays, commit.manifest);
   start.plan = plan_pull(commit.manifest, start.local);
   return start;
 }

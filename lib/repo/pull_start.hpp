@@ -24,8 +24,8 @@ struct PullRoom {
 void require_pullable(const std::filesystem::path& directory);
 
 /// Removes what a killed pull left in `directory`, looks at every file in it, and says what is to be done. Throws
-/// local, naming them, when files were changed locally and are not to be discarded. `commit` must outlive what it
-/// returns.
+/// local, naming them, when files were changed locally and are not to be discarded, and for one that is not of any
+/// commit and in the way of this one. `commit` must outlive what it returns.
 PullStart start_pull(const std::filesystem::path& directory, const Commit& commit, const RecipeGraph& recipes,
                      LocalChanges local_changes, const Execution& execution);
 

@@ -30,20 +30,6 @@ std::set<std::string> known_places(const Manifest& manifest, const PullStart& st
   return known;
 }
 
-// Taking strays along would find out too, but only after all the work.
-void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
-  const auto lies_in = [](const std::string& inner, const std::string& outer) {
-    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
-  };
-  for (const std::string& stray : strays) {
-    for (const ManifestFile& file : manifest.files) {
-      if (!lies_in(stray, file.identity.path) && !lies_in(file.identity.path, stray)) continue;
-      throw Error(Fault::local, (directory / stray).string(), fmt::format("is in the way of {}", file.identity.path),
-                  "move it away");
-    }
-  }
-}
-
 // Whether the files that are right can be had without room of their own.
 bool can_clone(const fs::path& from, const fs::path& beside) try {
   return OutputFile(beside / "clone").clone(File::open(from));
@@ -94,7 +80,6 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   const Manifest& manifest = commit.manifest;
   const LocalFiles& local = start.local;
   if (!replaces) start.plan = plan_pull(manifest, local);
-  refuse_in_the_way(site.directory(), local.strays, manifest);
 
   // Without a directory there is no place beyond a kill but the store's own.
   PullWriter writer(repository, recipes, local, replaces ? incoming_folder(site.directory()) : fs::path(), engine,

@@ -166,19 +166,27 @@ class SwapTest(testing.Case):
         self.swap(1, "--force")
         self.assert_same_tree(self.out, self.steps[1])
 
-    def test_a_stray_file_where_the_commit_has_a_directory(self):
-        self.push_steps(1)
-        (self.steps[0] / "trainer").mkdir()
-        (self.steps[0] / "trainer" / "state").write_text("x")
-        deep = self.run_ok("push", self.steps[0], self.repo, "--step", 5).strip()
-        for stray in ("trainer", "config.json/notes"):
-            self.out.mkdir()
+    def test_a_stray_in_the_way_is_refused_before_anything_changes(self):
+        self.push_steps()
+        (self.steps[1] / "trainer").mkdir()
+        (self.steps[1] / "trainer" / "state").write_text("x")
+        (self.steps[1] / "notes").write_text("x")
+        deep = self.run_ok("push", self.steps[1], self.repo, "--step", 5).strip()
+        for stray in ("trainer", "notes/mine", "config.json/mine"):
+            self.run_ok("pull", self.at(0), self.out)
             path = self.out / stray
+            if path.parent.is_file():
+                path.parent.unlink()
             path.parent.mkdir(exist_ok=True)
             path.write_text("mine")
-            self.run_fails(3, "pull", "--swap", f"{self.repo}@{deep}", self.out, says=[stray, "in the way"])
-            self.assertEqual(path.read_text(), "mine")
-            self.assertEqual(self.beside(), [])
+            before = testing.describe(self.out)
+            for words in WAYS:
+                for force in ((), ("--force",)):
+                    with self.subTest(stray, words=words, force=force):
+                        self.run_fails(3, "pull", *words, *force, f"{self.repo}@{deep}", self.out,
+                                       says=[stray, "in the way", "move it away"])
+                        self.assertEqual(testing.describe(self.out), before)
+                        self.assertEqual(self.beside(), [])
             shutil.rmtree(self.out)
 
     def test_a_file_that_changed_unseen_is_fetched_anew(self):
