@@ -78,14 +78,15 @@ void print_tensors(const FileChange& file) {
                tensor.afresh ? "afresh (no base)" : name_of(tensor.main_mode())});
   }
   fmt::print("{}", table.text());
-  for (const std::string& name : file.removed_tensors) fmt::print("removed: {}\n", name);
+  for (const std::string& name : file.removed_tensors) fmt::print("removed: {}\n", printable(name));
   if (file.front_changed) fmt::print("the header differs\n");
 }
 
 void print_places(const CheckpointChange& change, bool summary) {
   for (const PlaceChange& place : change.places) {
     if (change.places.size() > 1 || !place.tensors) {
-      fmt::print("{:<8} {}  {}\n", k_kind_names[static_cast<int>(place.kind)], place.path, size_text(place.size_bytes));
+      fmt::print("{:<8} {}  {}\n", k_kind_names[static_cast<int>(place.kind)], printable(place.path),
+                 size_text(place.size_bytes));
     }
     if (!summary && place.tensors && place.kind != PlaceChange::Kind::same) {
       print_tensors(*place.tensors);

@@ -31,13 +31,32 @@ std::string count_text(std::uint64_t count) {
   return text;
 }
 
+namespace {
+
+// How many bytes at the beginning of some UTF-8 are a control character. U+0080 to U+009F, of two bytes, are some too:
+// terminals take U+009B for ESC [.
+std::size_t control_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  return byte(0) == 0xc2 && byte(1) < 0xa0 ? 2 : 0;
+}
+
+std::string escaped(std::string_view bytes) {
+  std::string result;
+  for (const char byte : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return result;
+}
+
+}  // namespace
+
 std::string printable(const std::string& text) {
   const bool valid = is_utf8(text);
   std::string result;
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    const bool plain = (byte >= 0x20 && byte < 0x7f) || (byte >= 0x80 && valid);
-    result += plain ? std::string(1, character) : fmt::format("\\x{:02x}", byte);
+  for (std::string_view rest = text; !rest.empty();) {
+    const bool strange = !valid && static_cast<unsigned char>(rest[0]) >= 0x80;
+    const std::size_t control = strange ? 1 : control_bytes(rest);
+    result += control > 0 ? escaped(rest.substr(0, control)) : std::string(1, rest[0]);
+    rest.remove_prefix(std::max<std::size_t>(control, 1));
   }
   return result;
 }
@@ -59,7 +78,10 @@ Table::Table(std::vector<std::pair<std::string, Align>> columns) {
   rows_.push_back(std::move(heading));
 }
 
-void Table::add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = printable(cell);
+  rows_.push_back(std::move(row));
+}
 
 std::string Table::text() const {
   std::vector<std::size_t> widths(align_.size());

@@ -38,10 +38,10 @@ void print(const CommitSummary& commit, const std::vector<std::string>& names, C
   const char* plain = context.colored() ? "\033[0m" : "";
   const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
   const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
-  std::string line = fmt::format("{}{}{}  {}  {:<10}  {}{}", yellow, id, plain, commit.time, step,
+  std::string line = fmt::format("  {}  {:<10}  {}{}", commit.time, step,
                                  names.empty() ? "" : fmt::format("({}) ", fmt::join(names, ", ")), commit.title);
   line.erase(line.find_last_not_of(' ') + 1);
-  fmt::print("{}\n", line);
+  fmt::print("{}{}{}{}\n", yellow, id, plain, printable(line));
 }
 
 // Commits that somebody takes for the tip of `branch` although the store decided otherwise.

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "format.hpp"
 
 #include <fmt/format.h>
 
@@ -25,7 +26,7 @@ int list(const Repository& repository, RefKind kind, Context& context) {
     if (context.json) {
       json[name] = ref.commit->hex();
     } else {
-      fmt::print("{}  {}\n", ref.commit->hex().substr(0, 12), name);
+      fmt::print("{}  {}\n", ref.commit->hex().substr(0, 12), printable(name));
     }
   }
   if (context.json) context.print(json);

@@ -4,6 +4,7 @@
 #include "format.hpp"
 
 #include <fmt/format.h>
+#include <sstream>
 
 namespace wdelta::cmd {
 
@@ -59,14 +60,22 @@ Json to_json(const Commit& commit, const RecipeGraph& recipes) {
           {"files", files}};
 }
 
+// Every line of a message, so that none can be taken for what is printed around it.
+std::string indented(const std::string& message) {
+  std::string text;
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) text += fmt::format("    {}\n", printable(line));
+  return text;
+}
+
 void print_commit(const Commit& commit, const RecipeGraph& recipes, const Context& context) {
   const Manifest& manifest = commit.manifest;
   fmt::print("commit  {}\n", commit.id.hex());
   if (manifest.parent) fmt::print("parent  {}\n", manifest.parent->hex());
-  fmt::print("time    {}\nauthor  {}\n", manifest.time, manifest.author);
+  fmt::print("time    {}\nauthor  {}\n", printable(manifest.time), printable(manifest.author));
   if (manifest.step) fmt::print("step    {}\n", *manifest.step);
-  for (const auto& [key, value] : manifest.meta) fmt::print("meta    {}={}\n", key, value);
-  if (!manifest.message.empty()) fmt::print("\n    {}\n", manifest.message);
+  for (const auto& [key, value] : manifest.meta) fmt::print("meta    {}\n", printable(key + "=" + value));
+  if (!manifest.message.empty()) fmt::print("\n{}", indented(manifest.message));
   fmt::print("\n");
   using enum Table::Align;
   Table table({{"file", left}, {"size", right}, {"digest", left}, {"fetched as", left}, {"bytes", right}});

@@ -85,8 +85,9 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
                    {"findings", findings}});
   } else {
     for (const Finding& finding : report.findings) {
-      fmt::print("{}: {}\n", finding.object, finding.what);
-      if (!finding.tensors.empty()) fmt::print("  tensors that differ: {}\n", fmt::join(finding.tensors, ", "));
+      fmt::print("{}\n", printable(fmt::format("{}: {}", finding.object, finding.what)));
+      if (!finding.tensors.empty())
+        fmt::print("  tensors that differ: {}\n", printable(fmt::format("{}", fmt::join(finding.tensors, ", "))));
     }
   }
   if (!report.findings.empty()) {

@@ -87,6 +87,48 @@ class HostileTest(testing.Case):
         self.commit_text(text.replace(b"PLACE", b"\xff\xfe") + b"\n")
         self.refused()
 
+    def assert_printed_as_text(self, code, *words, says):
+        """What is printed has nothing for a terminal to obey, and these lines."""
+        done = self.run_any(*words)
+        self.assertEqual(done.code, code, self.told(done))
+        self.assertNotRegex(done.out, "[\0-\x09\x0b-\x1f\x7f-\x9f]", self.told(done))
+        for line in says:
+            self.assertIn(line, done.out.split("\n"), self.told(done))
+        return done.out
+
+    def test_words_are_printed_as_text(self):
+        words, escaped = "µ\t\x1b[2J\r\x7f\x9b1mred", r"µ\x09\x1b[2J\x0d\x7f\xc2\x9b1mred"
+        commit, book = self.book.parent.name, self.book.read_bytes()
+        self.write("repo/tags/work\x9b1m/0000000000000001", self.sealed({
+            "format": "wdelta-entry", "version": 1, "commit": commit, "write": "0" * 32,
+            "time": "2026-01-01T00:00:00Z"}))
+        self.commit({**self.manifest, "message": f"{words}\n\ncommit  forged\n", "time": f"{words}\n",
+                     "author": f"{words}\n", "meta": {f"k{words}": f"{words}\nmeta    forged=1"}}, book)
+        log = self.assert_printed_as_text(0, "log", self.repo, says=())
+        self.assertEqual(len(log.splitlines()), 1)
+        self.assertTrue(log.endswith(f"(main) {escaped}\n"), log)
+        self.assertIn(rf"  {escaped}\x0a  ", log)
+        log = self.assert_printed_as_text(0, "log", f"{self.repo}@{commit}", says=())
+        self.assertIn(r"(tag: work\xc2\x9b1m)", log)
+        self.assert_printed_as_text(0, "tag", self.repo, says=[rf"{commit[:12]}  work\xc2\x9b1m"])
+        self.assert_printed_as_text(0, "show", self.repo, says=[
+            rf"time    {escaped}\x0a", rf"author  {escaped}\x0a", rf"meta    k{escaped}={escaped}\x0ameta    forged=1",
+            f"    {escaped}", "    ", "    commit  forged"])
+        shown = json.loads(self.run_ok("show", "--json", self.repo))
+        self.assertEqual(shown["message"], f"{words}\n\ncommit  forged\n")
+
+    def test_names_of_tensors_are_printed_as_text(self):
+        words, escaped = "µ\x1b[2J\r\nremoved: all\x9b1m", r"µ\x1b[2J\x0d\x0aremoved: all\xc2\x9b1m"
+        (_, dtype, shape, content), *others = self.some_weights()
+        self.write_weights("old/model.safetensors", [(f"old{words}", dtype, shape, content), *others])
+        self.write_weights("new/model.safetensors", [(f"new{words}", dtype, shape, content[::-1]), *others])
+        old, new = self.scratch / "old", self.scratch / "new"
+        diff = self.assert_printed_as_text(0, "diff", old, new, says=[f"removed: old{escaped}"])
+        self.assertIn(f"\nnew{escaped}  ", diff)
+        self.run_ok("push", old, self.scratch / "pushed")
+        self.assert_printed_as_text(10, "verify", new, self.scratch / "pushed",
+                                    says=[f"  tensors that differ: old{escaped}, new{escaped}"])
+
     def test_paths_that_collide(self):
         files = self.manifest["files"]
         for name, listed in (
