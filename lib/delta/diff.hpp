@@ -42,7 +42,7 @@ struct OpaqueBase {
 struct FileChange {
   DeltaDescription description;
   std::vector<TensorChange> tensors;
-  std::vector<std::string> removed_tensors;  ///< in the base file of the same place, not in the result
+  std::vector<std::string> removed_tensors;  ///< in the base's first file, not in the result
   std::uint64_t encoded_bytes = 0;
   bool front_changed = false;
   /// The delta, ready to commit, where one was asked for.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace wdelta {
 
@@ -78,6 +79,19 @@ ListedAs keep(PlaceChange& place, const CheckpointFile& next, const fs::path& ta
   return ListedAs::file;
 }
 
+// What a file has no longer may be in another one: removed is what no file of next has, and told once.
+void keep_removed_tensors(std::vector<PlaceChange>& places) {
+  std::set<std::string> known;
+  for (const PlaceChange& place : places) {
+    if (!place.tensors) continue;
+    for (const TensorChange& tensor : place.tensors->tensors) known.insert(tensor.name);
+  }
+  const auto is_known = [&](const std::string& name) { return !known.insert(name).second; };
+  for (PlaceChange& place : places) {
+    if (place.tensors) std::erase_if(place.tensors->removed_tensors, is_known);
+  }
+}
+
 CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& next,
                                    const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                                    const Execution& execution) {
@@ -143,6 +157,7 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
   }
   base_files.check_unchanged();
   std::ranges::sort(change.places, {}, &PlaceChange::path);
+  keep_removed_tensors(change.places);
   if (directory) {
     write_file(directory->inside() / k_list_name, to_text(list), Overwrite::no_rivals, Durability::cached);
     directory->commit();

@@ -21,7 +21,7 @@ struct PlaceChange {
   std::uint64_t size_bytes = 0;  ///< of the file in next; in base when removed
   bool executable = false;
   Digest digest;                      ///< of the file in next
-  std::optional<FileChange> tensors;  ///< of weights that were compared
+  std::optional<FileChange> tensors;  ///< of weights that were compared; removed is what no file of next has
 };
 
 struct CheckpointChange {

@@ -95,6 +95,27 @@ class DiffApplyTest(testing.Case):
         self.run_ok("apply", a, self.scratch / "delta", "-o", f"{self.scratch}/out/")
         self.assert_same_tree(self.scratch / "out", b)
 
+    def test_removed_tensors_are_those_that_no_file_has(self):
+        def lay_out(name, **shards):
+            for shard, tensors in shards.items():
+                self.write_weights(f"{name}/{shard}.safetensors", [by_name[tensor] for tensor in tensors])
+            return self.scratch / name
+
+        by_name = {name: (name, *rest) for name, (_, *rest) in zip("abcd", self.some_weights(4))}
+        old = lay_out("old", m1="abc", m2="d")
+        for name, new, removed in (
+                ("moved", lay_out("moved", m1="ab", m2="cd"), []),
+                ("moved to a new file", lay_out("grown", m1="ab", m2="d", m3="c"), []),
+                ("moved and gone", lay_out("less", m1="b", m2="cd"), [("m1.safetensors", "a")]),
+                ("gone, other files", lay_out("named", n1="a", n2="b", n3="d"), [("n1.safetensors", "c")])):
+            with self.subTest(name):
+                files = json.loads(self.run_ok("diff", old, new, "--json"))["files"]
+                self.assertEqual([(file["path"], tensor) for file in files for tensor in file.get("removed_tensors", [])],
+                                 removed)
+                lines = self.run_ok("diff", old, new).splitlines()
+                self.assertEqual([line for line in lines if line.startswith("removed:")],
+                                 [f"removed: {tensor}" for _, tensor in removed])
+
     def test_figures_agree_with_a_count_in_python(self):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
         (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
