@@ -64,6 +64,7 @@ void add_gc(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<GcArguments>();
   app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
   app.add_option("--grace", arguments->grace, "How long nothing must have needed a thing: 7d, 12h, 30m (default: 7d)")
+      ->check(not_empty)
       ->type_name("TIME");
   app.add_flag("-n,--dry-run", arguments->dry_run, "Only say what would be removed");
   app.callback([arguments, &context] { context.run = [arguments, &context] { return run_gc(*arguments, context); }; });

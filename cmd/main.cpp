@@ -23,7 +23,9 @@ namespace wdelta::cmd {
 namespace {
 
 #ifdef WDELTA_HAS_NETWORK
-constexpr const char* k_other_stores = ", S3 and what speaks its protocol (s3://BUCKET/PREFIX)";
+constexpr const char* k_other_stores =
+    ", buckets of the Hugging Face Hub (hf://buckets/NAMESPACE/NAME), S3 and what speaks its protocol "
+    "(s3://BUCKET/PREFIX)";
 #else
 constexpr const char* k_other_stores = "; this build reaches no network";
 #endif

@@ -192,6 +192,7 @@ void add_push(CLI::App& app, Context& context) {
       ->type_name("T")
       ->check(not_empty);
   app.add_option("--meta", arguments->meta, "Keep the value V under the key K; may be repeated")
+      ->check(not_empty)
       ->type_name("K=V")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -2,7 +2,6 @@
 #include "repo/verify.hpp"
 
 #include "base/blake3.hpp"
-#include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "delta/delta_list.hpp"
 #include "repo/version_finder.hpp"
@@ -15,6 +14,11 @@
 namespace wdelta {
 
 namespace fs = std::filesystem;
+
+Finding finding_of(const std::string& object, const Error& error) {
+  const bool said = error.object() == object || error.object().ends_with("/" + object);
+  return {object, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}};
+}
 
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
                            const Execution& execution) {
@@ -35,7 +39,7 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
       }
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
-      report.findings.push_back({file.identity.path, fmt::format("{}: {}", error.object(), error.what()), {}});
+      report.findings.push_back(finding_of(file.identity.path, error));
     }
   }
   return report;

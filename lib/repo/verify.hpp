@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "base/execution.hpp"
 #include "engine/engine.hpp"
 #include "repo/repository.hpp"
@@ -18,6 +19,9 @@ struct Finding {
   std::string what;
   std::vector<std::string> tensors;  ///< those that differ, where that could be told
 };
+
+/// What is said of an object; that it is of this one is not said twice.
+Finding finding_of(const std::string& object, const Error& error);
 
 struct VerifyReport {
   std::size_t checked = 0;  ///< files or objects

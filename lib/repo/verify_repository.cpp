@@ -57,10 +57,8 @@ class RepositoryCheck {
       body();
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
-      const bool said = error.object().ends_with(listed.key);
       if (report_.hint.empty()) report_.hint = error.hint();
-      report_.findings.push_back(
-          {listed.key, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}});
+      report_.findings.push_back(finding_of(listed.key, error));
     }
   }
 

@@ -228,6 +228,8 @@ class HostileTest(testing.Case):
             self.commit(self.manifest, self.books(step(first["digest"], digests[0]), *around))
             with self.subTest(length):
                 self.run_fails(4, "pull", self.repo, self.out, says="no recipe")
+                found = self.run_any("verify", f"{self.repo}@main").out
+                self.assertRegex(found, r"(?m)^(model\.safetensors|sub/side): the repository has no recipe")
                 self.run_fails(5, "verify", self.repo)
         # A chain that ends somewhere, but is longer than any stack.
         around = [step(digest, digests[i + 1]) for i, digest in enumerate(digests[:-1])]

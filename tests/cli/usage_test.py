@@ -41,6 +41,13 @@ class MistypedTest(testing.Case):
             self.run_fails(2, *words)
         self.assertEqual(self.run_ok("tag", repository), "")
 
+    def test_words_of_no_characters_are_variables_that_are_not_set(self):
+        self.assert_hint("wdelta gc --help", "gc", "repository", "--grace", "", says="gc: --grace: is empty")
+        self.assert_hint("wdelta push --help", "push", "a", "b", "--meta", "", says="push: --meta: is empty")
+        if "s3://" in self.run_ok("--version", "-v"):
+            for location in ("s3://", "s3:///prefix"):
+                self.run_fails(2, "log", location, says="wdelta: log: s3://: names no bucket")
+
     def test_what_was_mistyped_cannot_paint_the_terminal(self):
         self.assertNotIn("\x1b", self.run_any("\x1b[31mpush").err)
 
@@ -55,6 +62,12 @@ class HelpTest(testing.Case):
                 self.assertIn(f"Usage: wdelta {command} ", self.run_ok(command, "--help"))
                 self.assertIn(command, self.run_ok("help", command))
         self.assertIn("wdelta", self.run_ok("help"))
+
+    def test_the_version_names_every_kind_of_store(self):
+        said = self.run_ok("--version", "-v")
+        self.assertIn("file://", said)
+        for scheme in ("hf://buckets/", "s3://"):
+            self.assertTrue(scheme in said or "reaches no network" in said, said)
 
     def test_without_man_the_short_help_is_printed(self):
         self.assertIn("Usage: wdelta push ", self.run_ok("help", "push", env={"PATH": "/nowhere"}))

@@ -63,7 +63,7 @@ bool is_redirect(int status) {
 S3Connection::S3Connection(std::string bucket, const Access& access, const Execution& execution)
     : bucket_(std::move(bucket)), access_(access.s3), client_(access.network, execution) {
   if (!is_bucket_name(bucket_))
-    throw Error(Fault::usage, bucket_, "is no bucket's name",
+    throw Error(Fault::usage, "s3://" + bucket_, "names no bucket",
                 "a repository on S3 is s3://BUCKET or s3://BUCKET/PREFIX");
   base_url_ = base_url_of(bucket_, access_);
 }
