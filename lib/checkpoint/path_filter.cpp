@@ -19,6 +19,14 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+// A space behind a backslash belongs to the pattern.
+std::string_view without_blanks_behind(std::string_view line) {
+  while (!line.empty() && std::string_view(" \t\r").find(line.back()) != std::string_view::npos &&
+         !line.ends_with("\\ "))
+    line.remove_suffix(1);
+  return line;
+}
+
 // Whether `pattern` matches the first n names, for each n: then also what lies in the directory that they name.
 // A table, row by row: a pattern with many `**` must not take exponential time.
 std::vector<bool> matched_beginnings(std::span<const std::string> pattern, std::span<const std::string> names) {
@@ -31,7 +39,7 @@ std::vector<bool> matched_beginnings(std::span<const std::string> pattern, std::
       if (part == "**") {
         next[n] = (n > 0 && (reached[n - 1] || next[n - 1])) || (reached[n] && !at_end);
       } else if (n > 0) {
-        next[n] = reached[n - 1] && fnmatch(part.c_str(), names[n - 1].c_str(), FNM_NOESCAPE) == 0;
+        next[n] = reached[n - 1] && fnmatch(part.c_str(), names[n - 1].c_str(), 0) == 0;
       }
     }
     reached = std::move(next);
@@ -67,7 +75,7 @@ void PathFilter::exclude(std::string_view pattern) { excluded_.push_back(parse(p
 
 void PathFilter::exclude_lines(std::string_view text) {
   for (std::string_view line : split(text, '\n')) {
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r')) line.remove_suffix(1);
+    line = without_blanks_behind(line);
     if (line.empty() || line.starts_with('#')) continue;
     const bool negated = line.starts_with('!');
     if (negated) line.remove_prefix(1);

@@ -9,7 +9,7 @@ namespace wdelta {
 
 /// Which files of a checkpoint are taken: wdelta-push(1), "Patterns". They are those of gitignore(5): a pattern without
 /// a slash matches a name at any depth, one with a slash the whole path; `*` stays within a name, `**` does not; one
-/// that matches a directory matches all that is in it.
+/// that matches a directory matches all that is in it; a backslash takes away what the character behind it means.
 class PathFilter {
  public:
   /// Once called, only what some included pattern matches is taken.

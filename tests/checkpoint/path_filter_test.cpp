@@ -36,6 +36,12 @@ TEST_CASE("patterns match as those of gitignore do") {
       {"global_step[0-9]*", {"global_step12/x", "global_step1"}, {"global_step", "global_steps/x"}},
       {"a?c", {"abc", "x/a-c"}, {"ac", "a/c", "abbc"}},
       {"with space.*", {"with space.txt"}, {"withspace.txt"}},
+      {"\\#notes", {"#notes", "x/#notes"}, {"notes"}},
+      {"\\!x", {"!x"}, {"x"}},
+      {"a\\*b", {"a*b", "a*b/inside"}, {"ab", "acb"}},
+      {"x/\\[y\\]/\\?", {"x/[y]/?"}, {"x/y/?", "x/[y]/z"}},
+      {"a\\b", {"ab"}, {"b"}},
+      {"a\\", {}, {"a", "a/b"}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.pattern);
@@ -77,6 +83,19 @@ TEST_CASE("of an ignore file's lines and excluded patterns the last that matches
   CHECK(filter.takes("# states"));
   filter.exclude("keep.pt");
   CHECK_FALSE(filter.takes("keep.pt"));
+}
+
+TEST_CASE("a backslash in an ignore file takes away what the character behind it means") {
+  PathFilter filter;
+  filter.exclude_lines("\\#notes\n\\!x\na\\*b\nspace\\ \nspaces\\   \r\n");
+  for (const char* path : {"#notes", "!x", "a*b", "space ", "spaces "}) {
+    CAPTURE(path);
+    CHECK_FALSE(filter.takes(path));
+  }
+  for (const char* path : {"notes", "x", "acb", "space", "spaces", "spaces   "}) {
+    CAPTURE(path);
+    CHECK(filter.takes(path));
+  }
 }
 
 TEST_CASE("a pattern with many stars is no way to keep a push busy") {
