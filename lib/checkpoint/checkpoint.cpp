@@ -22,11 +22,14 @@ bool is_left_out(const fs::path& relative) {
   return is_temporary_name(name);
 }
 
-CheckpointFile look_at(const fs::path& on_disk, std::string place) {
+void require_name(const fs::path& on_disk, const std::string& place) {
   const char* reason = why_not_a_place(place);
-  if (reason != nullptr) {
-    throw Error(Fault::unsupported, on_disk.string(), fmt::format("its name {}, so it cannot be kept", reason));
-  }
+  if (reason == nullptr) return;
+  throw Error(Fault::unsupported, on_disk.string(), fmt::format("its name {}, so it cannot be kept", reason));
+}
+
+CheckpointFile look_at(const fs::path& on_disk, std::string place) {
+  require_name(on_disk, place);
   const auto stamp = stamp_of(on_disk);
   if (!stamp) throw Error(Fault::local, on_disk.string(), "vanished, or is a symlink to nothing");
   const auto open = [on_disk]() -> std::shared_ptr<const ByteReader> {
@@ -35,16 +38,27 @@ CheckpointFile look_at(const fs::path& on_disk, std::string place) {
   return {std::move(place), stamp->size_bytes, stamp->executable, open, stamp, std::nullopt};
 }
 
-void walk(const fs::path& directory, const fs::path& relative, const PathFilter& filter,
-          std::vector<CheckpointFile>& files) {
+struct Found {
+  std::vector<CheckpointFile> files;
+  std::vector<std::string> others;
+};
+
+void walk(const fs::path& directory, const fs::path& relative, const PathFilter& filter, Found& found) {
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
       const fs::path place = relative / entry.path().filename();
       if (is_left_out(place)) continue;
-      if (entry.is_directory() && !entry.is_symlink()) {
-        walk(entry.path(), place, filter, files);
-      } else if (filter.takes(place.generic_string())) {
-        files.push_back(look_at(entry.path(), place.generic_string()));
+      if (!entry.is_symlink() && entry.is_directory()) {
+        walk(entry.path(), place, filter, found);
+        continue;
+      }
+      if (!filter.takes(place.generic_string())) continue;
+      std::error_code leads_nowhere;
+      if (entry.is_regular_file(leads_nowhere)) {
+        found.files.push_back(look_at(entry.path(), place.generic_string()));
+      } else {
+        require_name(entry.path(), place.generic_string());
+        found.others.push_back(place.generic_string());
       }
     }
   } catch (const fs::filesystem_error& error) {
@@ -96,7 +110,7 @@ Checkpoint::Checkpoint(std::string name, std::vector<CheckpointFile> files)
   std::ranges::sort(files_, {}, &CheckpointFile::path);
 }
 
-Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilter& filter) {
+Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilter& filter, Others others) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) throw Error(Fault::not_found, path.string(), "no such file or directory");
@@ -105,10 +119,17 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
     checkpoint.single_file_ = true;
     return checkpoint;
   }
-  std::vector<CheckpointFile> files;
-  walk(path, {}, filter, files);
-  Checkpoint checkpoint(path.string(), std::move(files));
+  Found found;
+  walk(path, {}, filter, found);
+  if (others == Others::refuse) {
+    // Looking at one as at a file says what is wrong with it.
+    for (const std::string& place : found.others) found.files.push_back(look_at(path / place, place));
+    found.others.clear();
+  }
+  Checkpoint checkpoint(path.string(), std::move(found.files));
   checkpoint.filter_ = filter;
+  checkpoint.others_ = std::move(found.others);
+  std::ranges::sort(checkpoint.others_);
   if (shards == Shards::required) require_no_collision(checkpoint.files_, path);
   for (const CheckpointFile& file : checkpoint.files_) {
     if (shards == Shards::required && file.path.ends_with(".safetensors.index.json"))

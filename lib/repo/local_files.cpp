@@ -3,6 +3,8 @@
 
 #include "base/reader_digest.hpp"
 
+#include <algorithm>
+
 namespace wdelta {
 
 namespace {
@@ -21,16 +23,30 @@ std::optional<Digest> vouched_for(const PullState& state, std::int64_t state_mti
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,
                   const RecipeGraph& recipes, const Execution& execution) {
   const auto state_stamp = stamp_of(pull_folder(directory) / "state.json");
-  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any);
+  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any, {}, Others::tell_apart);
   LocalFiles local;
+  const auto is_known = [&](const std::string& place) {
+    return wanted.find(place) != nullptr || state.files.contains(place) || state.expected.contains(place);
+  };
+  const auto add_stray = [&](const std::string& place) {
+    (is_loaded_by_name(place) ? local.loaded_strays : local.strays).push_back(place);
+  };
+  for (const std::string& place : checkpoint.others()) {
+    // Where a file was or belongs it is a change like any other, to be replaced by force.
+    if (is_known(place)) {
+      local.changed.push_back(place);
+    } else {
+      add_stray(place);
+    }
+  }
   for (const CheckpointFile& file : checkpoint.files()) {
+    if (!is_known(file.path)) {
+      add_stray(file.path);
+      continue;
+    }
     const ManifestFile* want = wanted.find(file.path);
     const auto known = state.files.find(file.path);
     const auto expected = state.expected.find(file.path);
-    if (want == nullptr && known == state.files.end() && expected == state.expected.end()) {
-      (is_loaded_by_name(file.path) ? local.loaded_strays : local.strays).push_back(file.path);
-      continue;
-    }
     auto digest = state_stamp ? vouched_for(state, state_stamp->mtime_ns, file) : std::nullopt;
     if (!digest) digest = digest_of(*file.open(), execution);
     local.held.emplace(file.path, LocalFiles::Held{file, *digest});
@@ -43,6 +59,7 @@ LocalFiles survey(const std::filesystem::path& directory, const PullState& state
       local.unneeded.push_back(file.path);
     }
   }
+  for (auto* places : {&local.changed, &local.loaded_strays, &local.strays}) std::ranges::sort(*places);
   return local;
 }
 

@@ -22,10 +22,10 @@ struct LocalFiles {
     Digest digest;
   };
   std::map<std::string, Held> held;        ///< places of the commit or of the state, their digests known
-  std::vector<std::string> changed;        ///< places whose bytes no pull wrote and no recipe makes
+  std::vector<std::string> changed;        ///< places of bytes that no pull wrote and no recipe makes, or of no file
   std::vector<std::string> unneeded;       ///< places that a pull wrote and the commit has not
-  std::vector<std::string> loaded_strays;  ///< unknown files that a loader would pick up
-  std::vector<std::string> strays;         ///< other unknown files
+  std::vector<std::string> loaded_strays;  ///< unknown ones that a loader would pick up by name
+  std::vector<std::string> strays;         ///< other unknown ones: files, FIFOs, symlinks to nothing
 };
 
 /// Looks at every file. Reads those that the state does not vouch for: a stamp is believed only when it is older than

@@ -21,7 +21,7 @@ struct PullReport {
   std::size_t removed_files = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t fetched_bytes = 0;  ///< of objects; what local files were good for is not in it
-  std::vector<std::string> strays;  ///< files that are not of the commit and were left alone
+  std::vector<std::string> strays;  ///< what is not of the commit and was left alone
 };
 
 /// Makes `directory` hold exactly `commit`, out of whatever it holds already: files that are right are kept, others are

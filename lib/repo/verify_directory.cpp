@@ -6,6 +6,7 @@
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -33,7 +34,7 @@ std::vector<std::string> differing_tensors(VersionFinder& finder, const FileIden
 VerifyReport verify_directory(const Repository& repository, const Commit& commit,
                               const std::filesystem::path& directory, const Engine& engine,
                               const Execution& execution) {
-  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any);
+  const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any, {}, Others::tell_apart);
   const RecipeGraph graph = repository.recipes(commit);
   VersionFinder finder(repository, graph, engine, execution);
   VerifyReport report;
@@ -44,7 +45,8 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
     const CheckpointFile* file = alone ? &checkpoint.files().front() : checkpoint.find(wanted.identity.path);
     ++report.checked;
     if (file == nullptr) {
-      report.findings.push_back({wanted.identity.path, "is missing", {}});
+      const bool taken = std::ranges::binary_search(checkpoint.others(), wanted.identity.path);
+      report.findings.push_back({wanted.identity.path, taken ? "is no file, nor a symlink to one" : "is missing", {}});
       continue;
     }
     const auto reader = file->open();
@@ -63,11 +65,12 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
     }
   }
   if (checkpoint.is_single_file()) return report;
-  for (const CheckpointFile& file : checkpoint.files()) {
-    if (commit.manifest.find(file.path) == nullptr && is_loaded_by_name(file.path)) {
-      report.findings.push_back({file.path, "is not of the commit, and a loader would pick it up", {}});
-    }
-  }
+  const auto check_stray = [&](const std::string& place) {
+    if (commit.manifest.find(place) != nullptr || !is_loaded_by_name(place)) return;
+    report.findings.push_back({place, "is not of the commit, and a loader would pick it up", {}});
+  };
+  for (const CheckpointFile& file : checkpoint.files()) check_stray(file.path);
+  for (const std::string& place : checkpoint.others()) check_stray(place);
   return report;
 }
 

@@ -99,12 +99,15 @@ TEST_CASE("symlinks to files are followed, as in a Hub cache snapshot") {
   }
 }
 
-TEST_CASE("what is neither a file nor a directory, or leads nowhere, is refused as local") {
+TEST_CASE("what is neither a file nor a directory, or leads nowhere, is refused as local, or told apart") {
   const auto refused_with = [](auto make) {
     ScratchDirectory scratch;
     put_file(scratch / "a", "x");
     make(scratch / "thing");
     CHECK(opening(scratch.path()) == Fault::local);
+    const Checkpoint checkpoint = Checkpoint::open(scratch.path(), Shards::any, {}, Others::tell_apart);
+    CHECK(places(checkpoint) == std::vector<std::string>{"a"});
+    CHECK(checkpoint.others() == std::vector<std::string>{"thing"});
   };
   refused_with([](const fs::path& path) { fs::create_symlink("absent", path); });
   refused_with([](const fs::path& path) { fs::create_symlink(path.filename(), path); });

@@ -317,8 +317,10 @@ class FaultsTest(testing.Case):
                     self.assert_one_line_error(done)
                     self.assertFalse(out.exists(), self.told(done))
                 os.rename(odd, shard)
-                for words in (["diff", a, b, "-o", out], ["push", b, repo], ["verify", b, repo]):
+                for words in (["diff", a, b, "-o", out], ["push", b, repo]):
                     self.run_fails(3, *words, says=shard.name, absent=out, timeout=20)
+                wrong = self.run_fails(10, "verify", b, repo, timeout=20)
+                self.assertIn(f"{shard.name}: is no file", wrong.out)
                 shard.unlink()
         shard.mkdir()
         self.run_fails(3, "diff", a, b, says=shard.name)
