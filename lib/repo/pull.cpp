@@ -19,8 +19,9 @@ namespace {
 // weights changed; what lies there from a pull that was killed does not, since it would let a loader into a mixture.
 class Aside {
  public:
-  explicit Aside(const fs::path& directory) : directory_(directory), folder_(pull_folder(directory) / "aside") {
-    discard();  // what a pull that was killed left; and nothing is set aside through a symlink
+  explicit Aside(const fs::path& directory) : directory_(directory), folder_(aside_folder(directory)) {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);  // what a pull that was killed left; and nothing is set aside through a symlink
   }
   Aside(const Aside&) = delete;
   ~Aside() {
@@ -36,10 +37,6 @@ class Aside {
   void bring_back(const std::string& place) { fs::rename(folder_ / place, directory_ / place); }
   /// From now on what was set aside no longer belongs to what the directory holds.
   void weights_change() { moved_.clear(); }
-  void discard() noexcept {
-    std::error_code error;
-    fs::remove_all(folder_, error);
-  }
 
  private:
   fs::path directory_;
@@ -114,9 +111,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   state.commit = commit.id;
   state.expected.clear();
   save_pull_state(directory, state);
-  aside.discard();
-  std::error_code ignored;
-  fs::remove_all(incoming_folder(directory), ignored);  // of commits that nobody wanted in the end
+  remove_work_folders(directory);  // what is still in there is of commits that nobody wanted in the end
   return report;
 }
 

@@ -22,6 +22,14 @@ fs::path pull_folder(const fs::path& directory) { return directory / ".wdelta"; 
 
 fs::path incoming_folder(const fs::path& directory) { return pull_folder(directory) / "incoming"; }
 
+fs::path aside_folder(const fs::path& directory) { return pull_folder(directory) / "aside"; }
+
+void remove_work_folders(const fs::path& directory) noexcept {
+  std::error_code ignored;
+  fs::remove_all(aside_folder(directory), ignored);
+  fs::remove_all(incoming_folder(directory), ignored);
+}
+
 PullState load_pull_state(const fs::path& directory) {
   PullState state;
   const fs::path path = state_path(directory);

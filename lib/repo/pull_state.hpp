@@ -26,6 +26,10 @@ struct PullState {
 std::filesystem::path pull_folder(const std::filesystem::path& directory);
 /// Where files are while they arrive; what a pull that was killed left there the next one goes on with.
 std::filesystem::path incoming_folder(const std::filesystem::path& directory);
+/// Where indexes and config files are until the weights are complete.
+std::filesystem::path aside_folder(const std::filesystem::path& directory);
+/// Removes both, which no pull needs once `directory` is what it should be.
+void remove_work_folders(const std::filesystem::path& directory) noexcept;
 /// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
 PullState load_pull_state(const std::filesystem::path& directory);
 void save_pull_state(const std::filesystem::path& directory, const PullState& state);

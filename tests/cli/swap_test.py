@@ -190,6 +190,16 @@ class SwapTest(testing.Case):
                         self.assertEqual(self.beside(), [])
             shutil.rmtree(self.out)
 
+    def test_what_a_killed_pull_left_goes_when_there_is_nothing_to_do(self):
+        self.push_steps(1)
+        for words in WAYS:
+            self.run_ok("pull", self.at(0), self.out)
+            for left in ("aside/config.json", "incoming/some"):
+                (self.out / ".wdelta" / left).parent.mkdir()
+                (self.out / ".wdelta" / left).write_text("{}")
+            self.assertIn('"written":0', self.run_ok("pull", "--json", *words, self.at(0), self.out))
+            self.assertEqual(sorted(os.listdir(self.out / ".wdelta")), ["lock", "state.json"], words)
+
     def odd_things(self):
         """What is neither a file nor a directory, nor leads to a file: how each is made."""
         def bind(path):
