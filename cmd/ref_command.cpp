@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "format.hpp"
+#include "repo/version_finder.hpp"
 
 #include <fmt/format.h>
 
@@ -33,6 +34,13 @@ int list(const Repository& repository, RefKind kind, Context& context) {
   return 0;
 }
 
+// What gc has taken, a name does not bring back: nobody could pull it, nor push behind it.
+void require_recipes(const Repository& repository, const Commit& commit) {
+  const RecipeGraph graph = repository.recipes(commit);
+  if (const ManifestFile* file = find_lacking(commit, graph))
+    throw no_recipe(file->identity.path, file->identity.digest, graph);
+}
+
 int run(const RefArguments& arguments, RefKind kind, Context& context) {
   const Repository repository = open_repository(arguments.repository, context);
   const std::string& name = arguments.name;
@@ -40,6 +48,7 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
   if (const char* reason = why_not_a_ref_name(name))
     throw Error(Fault::usage, name, fmt::format("{} name {}", word_for(kind), reason));
   const Commit commit = repository.commit_at(arguments.revision);
+  require_recipes(repository, commit);
   Refs refs = repository.refs();
   const RefState before = refs.read_to_move(kind, name, context.execution());
   if (before.commit && before.commit != commit.id && !arguments.force) {

@@ -33,6 +33,14 @@ struct Outcome {
   Fault fault_when_found = Fault::corrupt;
 };
 
+std::string what_is_proven(VerifyDepth depth, const VerifyReport& report) {
+  if (depth == VerifyDepth::quick) return "names only what is there (nothing was read)";
+  if (depth == VerifyDepth::objects) return "is whole";
+  const std::size_t taken = report.taken_count;
+  return fmt::format("is whole, and every commit{} rebuilds bit for bit",
+                     taken == 0 ? "" : fmt::format(" but {} that {} given up", taken, taken == 1 ? "was" : "were"));
+}
+
 Outcome verify(const VerifyArguments& arguments, Context& context) {
   const Execution execution = context.execution();
   const auto require_no_depth = [&](const char* what) {
@@ -58,11 +66,10 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
   const Location location = parse_location(arguments.subject, context.default_repository);
   if (location.revision.empty()) {
     const VerifyDepth depth = arguments.depth();
-    const char* proven = depth == VerifyDepth::quick  ? "names only what is there (nothing was read)"
-                         : depth == VerifyDepth::deep ? "is whole, and every commit rebuilds bit for bit"
-                                                      : "is whole";
-    return {verify_repository(open_repository(location.repository, context), depth, context.engine(), execution),
-            fmt::format("{} {}", arguments.subject, proven)};
+    VerifyReport report =
+        verify_repository(open_repository(location.repository, context), depth, context.engine(), execution);
+    const std::string proven = what_is_proven(depth, report);
+    return {std::move(report), fmt::format("{} {}", arguments.subject, proven)};
   }
   require_no_depth("a commit");
   const OpenedCommit opened = open_commit(arguments.subject, context);

@@ -7,7 +7,6 @@
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -38,6 +37,7 @@ class RepositoryCheck {
     for (const Store::Listed& listed : commits) {
       check(listed, [&] { check_commit(listed.key); });
     }
+    check_wanted();
     for (const Store::Listed& listed : list("gc/")) {
       if (listed.key == k_gc_plan_key) check(listed, [&] { read_gc_plan(repository_->store()); });
     }
@@ -47,6 +47,10 @@ class RepositoryCheck {
 
  private:
   std::vector<Store::Listed> list(const std::string& prefix) const { return repository_->store().list(prefix); }
+
+  void offer_repair() {
+    if (report_.hint.empty()) report_.hint = k_repair_hint;
+  }
 
   template <typename Body>
   void check(const Store::Listed& listed, Body body) {
@@ -87,17 +91,19 @@ class RepositoryCheck {
 
   void check_refs(RefKind kind) {
     const Refs refs = repository_->refs();
+    const char* word = kind == RefKind::branch ? "branch" : "tag";
     EntryCheck entries(refs);
     for (const Store::Listed& listed : list(ref_folder(kind))) {
       check(listed, [&] { entries.check(listed.key); });
     }
     try {
-      for (const auto& [name, ref] : refs.list(kind)) require_commit(name, *ref.commit);
+      const auto current = refs.list(kind);
+      for (const auto& [name, ref] : current) names_.emplace(*ref.commit, fmt::format("{} {}", word, name));
+      for (const auto& [name, ref] : current) require_commit(name, *ref.commit);
       for (const Fork& fork : refs.forks(kind)) {
         require_commit(fork.name, fork.commit);
-        execution_->progress->note(fmt::format("{} {} has a fork: commit {} is not in its history",
-                                               kind == RefKind::branch ? "branch" : "tag", fork.name,
-                                               fork.commit.hex()));
+        execution_->progress->note(
+            fmt::format("{} {} has a fork: commit {} is not in its history", word, fork.name, fork.commit.hex()));
       }
     } catch (const Error& error) {
       report_.findings.push_back({error.object(), error.what(), {}});
@@ -114,22 +120,42 @@ class RepositoryCheck {
     const auto id = Digest::parse(fs::path(key).stem().string());
     if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
     const Commit commit = repository_->commit(*id);
-    if (commit.manifest.parent) require_commit(key, *commit.manifest.parent);
-    const bool squashed = std::ranges::any_of(
-        repository_->read_books(*id), [](const StoredBook& stored) { return stored.book.squashed.has_value(); });
+    if (const auto& parent = commit.manifest.parent) {
+      ++child_counts_[*parent];
+      require_commit(key, *parent);
+    }
     const RecipeGraph graph = repository_->recipes(commit);
+    if (const ManifestFile* file = find_lacking(commit, graph)) {
+      const FileIdentity& identity = file->identity;
+      const std::string what = fmt::format("no recipe makes {:?} ({})", identity.path, identity.digest.hex());
+      if (!graph.squashed()) {
+        offer_repair();
+        throw Error(Fault::corrupt, key, what);
+      }
+      taken_.emplace(*id, what);
+    }
     std::map<Digest, Recipe> needed;
     for (const ManifestFile& file : commit.manifest.files) {
-      if (file.content) continue;
-      if (graph.can_make(file.identity.digest)) {
-        graph.collect(file.identity.digest, needed);
-      } else if (!squashed) {
-        throw Error(Fault::corrupt, key,
-                    fmt::format("no recipe makes {:?} ({})", file.identity.path, file.identity.digest.hex()));
-      }
+      if (!file.content && graph.can_make(file.identity.digest)) graph.collect(file.identity.digest, needed);
     }
     for (const auto& [digest, recipe] : needed) check_recipe(recipe, key);
     if (depth_ == VerifyDepth::deep) rebuild(commit, graph);
+  }
+
+  // Of commits that were given up and whose bytes gc took, those that something names now. At the end, when all
+  // children are known.
+  void check_wanted() {
+    for (const auto& [id, what] : taken_) {
+      const auto name = names_.find(id);
+      if (name == names_.end() && child_counts_[id] < 2) {
+        ++report_.taken_count;
+        continue;
+      }
+      const std::string why =
+          name == names_.end() ? "several commits have it for their parent" : name->second + " names it";
+      report_.findings.push_back({commit_key(id), fmt::format("{}, and {} any more", why, what), {}});
+      offer_repair();
+    }
   }
 
   void check_recipe(const Recipe& recipe, const std::string& key) {
@@ -141,7 +167,7 @@ class RepositoryCheck {
     const std::uint64_t size_bytes = object == object_sizes_.end() ? 0 : object->second;
     const bool is_long_enough =
         recipe.bytes.offset <= size_bytes && recipe.bytes.length <= size_bytes - recipe.bytes.offset;
-    if (report_.hint.empty() && !is_long_enough) report_.hint = k_repair_hint;
+    if (!is_long_enough) offer_repair();
     if (object == object_sizes_.end())
       throw Error(Fault::corrupt, key, fmt::format("object {} is missing", recipe.bytes.object));
     if (!is_long_enough)
@@ -156,7 +182,7 @@ class RepositoryCheck {
     report_.checked += names.size();
     for (const LostReference& lost : find_lost_references(*repository_, references_, *execution_)) {
       report_.findings.push_back({lost.recipe.reference->name(), lost.what, {}});
-      if (report_.hint.empty()) report_.hint = k_repair_hint;
+      offer_repair();
     }
   } catch (const Error& error) {
     // What the Hub does not say is no finding; but those that there are must not be lost over it.
@@ -192,6 +218,9 @@ class RepositoryCheck {
   const Execution* execution_;
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
+  std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
+  std::map<Digest, std::size_t> child_counts_;  // by parent
+  std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
   std::set<Digest> rebuilt_;
   std::vector<Recipe> references_;
   std::unique_ptr<Rebuilding> last_;

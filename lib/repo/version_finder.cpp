@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace wdelta {
@@ -17,10 +18,18 @@ Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph
     return {Fault::not_found, path,
             fmt::format("is of a commit that wdelta squash gave up at {}; wdelta gc has taken its bytes",
                         *graph.squashed()),
-            "wdelta log REPO shows the commits before and after it"};
+            "wdelta log REPO shows the commits before and after it; wdelta push --repair --base DIR REPO@REV restores "
+            "it from a copy"};
   }
-  return {Fault::not_found, path,
-          fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex())};
+  return {Fault::not_found, path, fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()),
+          "wdelta push --repair --base DIR REPO@REV restores it from a copy"};
+}
+
+const ManifestFile* find_lacking(const Commit& commit, const RecipeGraph& graph) {
+  const std::vector<ManifestFile>& files = commit.manifest.files;
+  const auto lacks = std::ranges::find_if(
+      files, [&](const ManifestFile& file) { return !file.content && !graph.can_make(file.identity.digest); });
+  return lacks == files.end() ? nullptr : &*lacks;
 }
 
 namespace {

@@ -13,6 +13,8 @@ namespace wdelta {
 
 /// not_found: `graph` has no way to `digest`, which the file `path` is made of. Says so where squash is the reason.
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
+/// The first file of `commit` that `graph`, its recipes, has no way to; null when it can be rebuilt.
+const ManifestFile* find_lacking(const Commit& commit, const RecipeGraph& graph);
 
 /// Makes file versions out of recipes: opens the objects and deltas that the best recipes name. What it returns reads
 /// from the store when it is read.
