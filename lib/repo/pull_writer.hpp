@@ -22,7 +22,7 @@ class PullWriter {
              std::filesystem::path incoming, const Engine& engine, const Execution& execution);
 
   /// Says that `file` is going to be written: what it needs of the local files is kept until then.
-  /// Throws not_found when there is no recipe for it.
+  /// Throws as no_recipe() says when there is no recipe for it.
   void expect(const ManifestFile& file);
   /// Bytes to fetch for `file`.
   std::uint64_t cost(const ManifestFile& file) const;

@@ -6,7 +6,6 @@
 #include "repo/ref_entry.hpp"
 
 #include <filesystem>
-#include <fmt/format.h>
 #include <mutex>
 #include <utility>
 
@@ -110,7 +109,10 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_
 Commit Repository::commit(const Digest& id) const {
   const std::string key = commit_key(id);
   const auto text = get_text(*store_, key, k_longest_document);
-  if (!text) throw Error(Fault::not_found, id.hex(), fmt::format("there is no such commit in {}", name()));
+  if (!text) {
+    throw Error(Fault::corrupt, name() + "/" + key, "is missing, a branch, tag or commit names it",
+                "run wdelta verify REPO");
+  }
   if (digest_of_text(*text) != id)
     throw Error(Fault::corrupt, name() + "/" + key, "its bytes are not what its name says");
   return {id, manifest_from(*text, name() + "/" + key)};

@@ -53,7 +53,8 @@ class Repository {
   /// Random, drawn when it was created: tells two repositories at one place apart.
   const std::string& id() const { return settings_.id; }
 
-  /// Throws not_found when there is no such commit, corrupt when its bytes are not what its id says.
+  /// The commit of that id, which a branch, a tag or another commit names: throws corrupt when it is missing, or its
+  /// bytes are not what its id says.
   Commit commit(const Digest& id) const;
   /// The recipes of all books of a commit, settled.
   RecipeGraph recipes(const Commit& commit) const;

@@ -21,7 +21,7 @@ Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph
             "wdelta log REPO shows the commits before and after it; wdelta push --repair --base DIR REPO@REV restores "
             "it from a copy"};
   }
-  return {Fault::not_found, path, fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()),
+  return {Fault::corrupt, path, fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()),
           "wdelta push --repair --base DIR REPO@REV restores it from a copy"};
 }
 

@@ -11,7 +11,8 @@
 
 namespace wdelta {
 
-/// not_found: `graph` has no way to `digest`, which the file `path` is made of. Says so where squash is the reason.
+/// `graph` has no way to `digest`, which the file `path` is made of: not_found where squash is the reason, and says so;
+/// else corrupt.
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
 /// The first file of `commit` that `graph`, its recipes, has no way to; null when it can be rebuilt.
 const ManifestFile* find_lacking(const Commit& commit, const RecipeGraph& graph);
@@ -28,8 +29,8 @@ class VersionFinder {
   /// Bytes that were given to the graph as being at hand. They are checked when they are read.
   void add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file);
 
-  /// The version with that identity. Throws not_found when there is no recipe for it any more, or what one refers to is
-  /// gone; corrupt when an object is missing or not what its recipe says.
+  /// The version with that identity. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
+  /// when recipes are lost, or an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
 
  private:

@@ -119,6 +119,27 @@ class DamageTest(testing.Case):
             (self.scratch / "away").rename(path)
         self.run_ok("verify", repo)
 
+    def test_commands_on_a_repository_that_lost_a_document(self):
+        repo, steps = self.small_repository()
+        first, tip = (self.run_ok("log", f"{repo}@v{i}", "-n", 1, "-v").split()[0] for i in (0, 1))
+        out = self.scratch / "out"
+        push = ("push", steps[0], repo)
+        pull, squash = ("pull", repo, out), ("squash", repo, "v0..main")
+        cases = ((f"commits/{tip}.json", pull, ("pull", f"{repo}@v1", out), ("pull", f"{repo}@main~1", out),
+                  ("log", repo), ("show", repo), squash, push),
+                 (f"commits/{first}.json", ("pull", f"{repo}@v0", out), ("pull", f"{repo}@main~1", out), ("log", repo),
+                  squash),
+                 (f"recipes/{tip}", pull, ("tag", repo, "v2"), ("branch", repo, "side", "v1")))
+        for lost, *commands in cases:
+            (repo / lost).rename(self.scratch / "away")
+            before = testing.describe(repo)
+            for words in commands:
+                says = lost if lost.startswith("commits/") else "push --repair"
+                self.run_fails(5, *words, says=says, absent=out, env={"WDELTA_STATE_DIR": str(self.scratch / "other")})
+            self.assertEqual(testing.describe(repo), before)
+            (self.scratch / "away").rename(repo / lost)
+        self.run_fails(4, "pull", f"{repo}@{'0' * 64}", out, absent=out)
+
     def test_pull_of_what_is_damaged(self):
         repo, (_, step) = self.small_repository()
         out = self.scratch / "out"
