@@ -60,6 +60,16 @@ void add_files(RepositoryStats& stats, const History& history) {
   for (const auto& [digest, size_bytes] : distinct) stats.distinct_bytes += size_bytes;
 }
 
+// Throws corrupt when one of them names a commit that is missing.
+std::size_t count_refs(const Repository& repository, const History& history, RefKind kind) {
+  const auto refs = repository.refs().list(kind);
+  for (const auto& [name, ref] : refs) {
+    // Pushed since the history was read, or missing.
+    if (!history.commits().contains(*ref.commit)) repository.commit(*ref.commit);
+  }
+  return refs.size();
+}
+
 }  // namespace
 
 RepositoryStats read_stats(const Repository& repository, const Execution& execution) {
@@ -68,8 +78,8 @@ RepositoryStats read_stats(const Repository& repository, const Execution& execut
   const History history = History::read(repository, execution);
   stats.commit_count = history.commits().size();
   for (const auto& [id, commit] : history.commits()) stats.given_up_count += history.is_given_up(id) ? 1 : 0;
-  stats.branch_count = repository.refs().list(RefKind::branch).size();
-  stats.tag_count = repository.refs().list(RefKind::tag).size();
+  stats.branch_count = count_refs(repository, history, RefKind::branch);
+  stats.tag_count = count_refs(repository, history, RefKind::tag);
   add_files(stats, history);
   std::set<std::string> objects;
   for (const Store::Listed& listed : repository.store().list("")) {

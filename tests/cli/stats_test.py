@@ -76,6 +76,22 @@ class StatsTest(testing.Case):
         self.assertRegex(words, r"(?m)^tags +1$")
         self.assertRegex(words, r"(?m)^checkpoints +[\d.]+ KiB +files: 4$")
 
+    def test_of_a_repository_that_lost_a_commit(self):
+        for i, step in enumerate(self.steps[:2]):
+            self.run_ok("push", step, self.repo, "--tag", f"v{i}")
+        tip = json.loads(self.run_ok("log", self.repo, "-n", 1, "--json"))["commit"]
+        side = self.run_ok("push", self.steps[2], self.repo, "-b", "side", "--tag", "v2").strip()
+        for commit in (tip, side):
+            manifest = self.repo / "commits" / f"{commit}.json"
+            manifest.rename(self.scratch / "away")
+            self.run_fails(5, "stats", self.repo, says=f"commits/{commit}.json")
+            (self.scratch / "away").rename(manifest)
+        shutil.rmtree(self.repo / "branches/side")
+        manifest.rename(self.scratch / "away")
+        self.run_fails(5, "stats", self.repo, says=f"commits/{side}.json")  # a tag names it still
+        (self.scratch / "away").rename(manifest)
+        self.stats()
+
     def test_where_there_is_none(self):
         self.run_fails(4, "stats", self.repo, absent=self.repo)
 
