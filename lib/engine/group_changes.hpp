@@ -31,8 +31,8 @@ class GroupChanges {
   void count(std::size_t changes) { change_count_ += changes; }
   /// Before there are classes; the block may be the one with which they are chosen.
   void look_at(const Engine& engine, const FoundChanges& changes);
-  /// The changes of a block by its number, in order: those that were found, and of blocks that came when there were
-  /// classes also as these rank them.
+  /// The changes of a block by its number, blocks in order: as they were found or, where there are classes already,
+  /// with the rank of each in its own.
   void add(const Engine& engine, std::size_t block, const FoundChanges& changes);
   void add(const Engine& engine, std::size_t block, const RankedChanges& ranked);
   /// If they were not chosen yet. Some block has changes.
