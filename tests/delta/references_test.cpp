@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups that refer to groups of other tensors.
 #include "delta/deltas.hpp"
+#include "delta/group_references.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -48,6 +49,21 @@ class TrainedTensors {
   std::uniform_real_distribution<> chance_;
 };
 
+/// What is kept of references, asked for in any order, is what reading them anew gives. There are more than are kept.
+void check_references(const std::shared_ptr<const DeltaReader>& delta, std::size_t count, std::mt19937_64& random) {
+  REQUIRE(2 * count > 2 * KnownGroups::k_most);
+  GroupReferences kept;
+  for (int round = 0; round < 500; ++round) {
+    EntryGroup group;
+    group.reference = random() % count;
+    const ElementType type{4, random() % 2 == 0 ? ElementKind::floating : ElementKind::integer};
+    GroupReferences anew;
+    const GroupReference* found = kept.of(delta, group, type);
+    const GroupReference* expected = anew.of(delta, group, type);
+    if (found->bounds != expected->bounds || found->changes != expected->changes) FAIL("another reference");
+  }
+}
+
 }  // namespace
 
 TEST_CASE("tensors refer to others of their run and dtype, and are rebuilt whole, in parts and through a chain") {
@@ -55,7 +71,7 @@ TEST_CASE("tensors refer to others of their run and dtype, and are rebuilt whole
   CAPTURE(seed());
   TrainedTensors trained(random);
   std::vector<TestTensor> tensors;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const bool is_wide = i % 5 == 3;
     tensors.push_back(
         trained.make("t." + std::to_string(i), is_wide, 20'000 + random() % (is_wide ? 60'000 : 500'000)));
@@ -95,6 +111,7 @@ TEST_CASE("tensors refer to others of their run and dtype, and are rebuilt whole
   }
   CHECK(referring >= 10);
   CHECK(told_by.size() >= 2 * 2);
+  check_references(opened, told_by.size(), random);
 
   for (const Run& run : all_runs()) {
     CHECK((make_delta({files[0]}, files[1], run).bytes == deltas.front()));
