@@ -22,8 +22,8 @@ struct KernelList {
     const CpuFeatures features = cpu_features();
     if (features.avx512) {
       kernels[count++] = &k_blake3_avx512;
-      kernels[count++] = &k_blake3_avx512_shuffled;
-      if (features.avx512_wide) std::swap(kernels[0], kernels[1]);
+      kernels[count++] = &k_blake3_avx512_moved;
+      if (features.avx512_halved) std::swap(kernels[0], kernels[1]);
     }
     if (features.avx2) kernels[count++] = &k_blake3_avx2;
 #endif

@@ -113,6 +113,8 @@ class Blake3Segment {
   /// What is hashed for itself, and the most of these that a kernel hashes at once.
   static constexpr std::size_t k_unit_bytes = 1024;
   static constexpr std::size_t k_full_width_bytes = 32 * k_unit_bytes;
+  /// What is reduced together.
+  static constexpr std::size_t k_group_bytes = std::size_t{256} << 10;
 
   /// Throws internal when the tree has no segment `index`, or smaller ones.
   Blake3Segment(Blake3Tree& tree, std::size_t index);
@@ -122,17 +124,23 @@ class Blake3Segment {
   /// The segment's next bytes: a multiple of k_unit_bytes, or all that are left; of k_full_width_bytes costs least. The
   /// tree has the segment's value once it was given the last of them.
   void update(std::span<const std::uint8_t> bytes);
+  /// The same of up to k_group_bytes that another process may be writing to: copies those at `from` to `copy`, and
+  /// hashes what is in the copy. A signal handler may leave it by siglongjmp(3) while it reads; then it is as if it had
+  /// not been called, but for what is in `copy`.
+  void copy_and_update(const std::uint8_t* from, std::span<std::uint8_t> copy);
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
   friend class Blake3Tree;
   std::uint64_t first_chunk() const;
+  void require_next(std::size_t size_bytes) const;
   std::size_t hash_chunks(std::span<const std::uint8_t> bytes);
+  template <typename Hash>
+  void hash_group(std::size_t size_bytes, Hash hash);
   void finish();
   [[noreturn]] void refuse(std::size_t size_bytes) const;
 
   // What is left of a group once it is reduced as far as a kernel runs at full width.
-  static constexpr std::size_t k_group_bytes = std::size_t{256} << 10;
   static constexpr std::size_t k_values_of_group = 16;
   static constexpr std::size_t k_groups = Blake3Tree::k_segment_bytes / k_group_bytes;
 

@@ -293,6 +293,6 @@ void hash_parents(const std::uint32_t* children, std::size_t count, const std::u
 
 }  // namespace
 
-const Blake3Kernel k_blake3_avx2 = {"avx2", hash_chunks, hash_parents};
+const Blake3Kernel k_blake3_avx2 = {"avx2", hash_chunks, nullptr, hash_parents};
 
 }  // namespace wdelta

@@ -99,44 +99,54 @@ struct State {
 
 // Half of four mixing steps that do not depend on each other: the columns (Turn 0) or the diagonals (Turn 1). `step` is
 // the first of seven.
-template <int First, int Second, unsigned Turn, std::size_t Groups, class Aside>
+template <int First, int Second, unsigned Turn, std::size_t Groups, class Between>
 WDELTA_INLINE void half_mix(State<Groups>& s, const Message<Groups>& message, const std::uint8_t* schedule,
-                            const Aside& aside, unsigned step) {
+                            const Between& between, unsigned step) {
   add_message(s.a, message, schedule);
-  aside.behind(step);
+  between.behind(step);
   add<0, Turn>(s.a, s.b);
-  aside.behind(step + 1);
+  between.behind(step + 1);
   flip<3 * Turn, 0>(s.d, s.a);
-  aside.behind(step + 2);
+  between.behind(step + 2);
   rotate_right<First, 3 * Turn>(s.d);
-  aside.behind(step + 3);
+  between.behind(step + 3);
   add<2 * Turn, 3 * Turn>(s.c, s.d);
-  aside.behind(step + 4);
+  between.behind(step + 4);
   flip<Turn, 2 * Turn>(s.b, s.c);
-  aside.behind(step + 5);
+  between.behind(step + 5);
   rotate_right<Second, Turn>(s.b);
-  aside.behind(step + 6);
+  between.behind(step + 6);
 }
 
-// Prefetches 1 KiB per group from `ahead` on, spread over the rounds: 32 streams that are 1 KiB apart are too many for
-// the processor's own prefetcher (Zen 5: 6 GB/s from memory without, 11 with). Into the second-level cache: what it
-// holds already would push out of the first what is hashed next (make bench, 4 MiB, Zen 4: 6.8 GB/s into the first, 7.0
-// so).
+// What else is done between the steps: 1 KiB per group is prefetched from `ahead` on, as 32 streams that are 1 KiB
+// apart are too many for the processor's own prefetcher. Line by line, evenly: each waits in one of the few places for
+// what comes to the first-level cache, and the rounds wait where these are full (Xeon 6, from the page cache: 4.4 GB/s
+// without, 6.0 with eight at a time, 7.3 so). Into the second-level cache: what it holds already would push out of the
+// first what is hashed next (make bench, 4 MiB, Zen 4: 6.8 GB/s into the first, 7.0 so).
 template <std::size_t Groups, class Aside>
-WDELTA_INLINE void seven_rounds(State<Groups>& s, const Message<Groups>& message, const char* ahead,
-                                const Aside& aside) {
+struct Prefetching {
+  const char* ahead;
+  const Aside& aside;
+
+  __attribute__((always_inline)) void behind(unsigned step) const {
+    aside.behind(step);
+    constexpr unsigned k_lines = Groups * k_lanes;
+    constexpr unsigned k_each = k_blake3_steps / k_lines;
+    if (step % k_each == 0 && step / k_each < k_lines) {
+      _mm_prefetch(ahead + k_blake3_block_bytes * (step / k_each), _MM_HINT_T1);
+    }
+  }
+};
+
+template <std::size_t Groups, class Between>
+WDELTA_INLINE void seven_rounds(State<Groups>& s, const Message<Groups>& message, const Between& between) {
 #pragma GCC unroll 7
   for (unsigned round = 0; round < 7; ++round) {
     const std::uint8_t* schedule = k_blake3_schedule[round];
-    half_mix<16, 12, 0>(s, message, schedule, aside, 28 * round);
-    half_mix<8, 7, 0>(s, message, schedule + 1, aside, 28 * round + 7);
-    half_mix<16, 12, 1>(s, message, schedule + 8, aside, 28 * round + 14);
-    half_mix<8, 7, 1>(s, message, schedule + 9, aside, 28 * round + 21);
-    if (round >= 4) continue;
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < 4 * Groups; ++i) {
-      _mm_prefetch(ahead + k_blake3_block_bytes * (4 * Groups * round + i), _MM_HINT_T1);
-    }
+    half_mix<16, 12, 0>(s, message, schedule, between, 28 * round);
+    half_mix<8, 7, 0>(s, message, schedule + 1, between, 28 * round + 7);
+    half_mix<16, 12, 1>(s, message, schedule + 8, between, 28 * round + 14);
+    half_mix<8, 7, 1>(s, message, schedule + 9, between, 28 * round + 21);
   }
 }
 
@@ -152,14 +162,34 @@ WDELTA_INLINE void transpose_quarters(Words a, Words b, Words c, Words d, Words 
   rows[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
+// How a block comes out of memory: read, and no more.
+struct Read {
+  __attribute__((always_inline)) Words operator()(const std::uint8_t* from) const { return _mm512_loadu_si512(from); }
+};
+
+// Read and copied to a place `distance` bytes away.
+struct ReadAndCopy {
+  std::ptrdiff_t distance;
+
+  __attribute__((always_inline)) Words operator()(const std::uint8_t* from) const {
+    Words words = _mm512_loadu_si512(from);
+    // What is copied and what is hashed are the same even if another process writes there: the compiler must not read
+    // it a second time.
+    __asm__("" : "+v"(words));
+    _mm512_storeu_si512(const_cast<std::uint8_t*>(from) + distance, words);
+    return words;
+  }
+};
+
 // 16 blocks of 16 words, one per lane, to 16 words of 16 lanes.
-WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&words)[16]) {
+template <class Take = Read>
+WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&words)[16],
+                                   Take take = {}) {
   Words rows[4][4];
 #pragma GCC unroll 4
   for (unsigned q = 0; q < 4; ++q) {
-    transpose_quarters(_mm512_loadu_si512(inputs[4 * q + 0] + offset), _mm512_loadu_si512(inputs[4 * q + 1] + offset),
-                       _mm512_loadu_si512(inputs[4 * q + 2] + offset), _mm512_loadu_si512(inputs[4 * q + 3] + offset),
-                       rows[q]);
+    transpose_quarters(take(inputs[4 * q + 0] + offset), take(inputs[4 * q + 1] + offset),
+                       take(inputs[4 * q + 2] + offset), take(inputs[4 * q + 3] + offset), rows[q]);
   }
 #pragma GCC unroll 4
   for (unsigned j = 0; j < 4; ++j) {
@@ -194,27 +224,28 @@ WDELTA_INLINE void store_transposed(const Words (&first)[4], const Words (&secon
 }
 
 // Where the blocks of inputs come from, wherever these lie: each is put into lanes when its turn has come.
-template <std::size_t Groups>
+template <std::size_t Groups, class Take = Read>
 class ScatteredBlocks {
  public:
-  explicit ScatteredBlocks(const std::uint8_t* const* inputs) : inputs_(inputs) {}
+  explicit ScatteredBlocks(const std::uint8_t* const* inputs, Take take = {}) : inputs_(inputs), take_(take) {}
 
   __attribute__((always_inline)) const Message<Groups>& message(std::size_t block) {
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < Groups; ++g)
-      load_transposed(inputs_ + g * k_lanes, block * k_blake3_block_bytes, message_.words[g]);
+      load_transposed(inputs_ + g * k_lanes, block * k_blake3_block_bytes, message_.words[g], take_);
     return message_;
   }
   __attribute__((always_inline)) Idle aside(std::size_t) const { return {}; }
 
  private:
   const std::uint8_t* const* inputs_;
+  [[no_unique_address]] Take take_;
   Message<Groups> message_;
 };
 
 // The same of 32 chunks that lie one behind the other, of which only the first block is shuffled: for processors whose
-// rounds leave no port to shuffles (make bench, Zen 4, 4 MiB: 7.6 GB/s, and 7.1 where all are shuffled; Zen 5, 256 KiB,
-// has room for both: 11.2 so, and 12.4).
+// rounds leave no port to shuffles (make bench, Zen 4, 4 MiB: 7.6 GB/s, and 7.1 where all are shuffled; from cache,
+// Zen 5 has 11.2 so, and 12.4, Xeon 6 7.4 and 7.8).
 class BlocksInRow {
  public:
   static constexpr std::size_t k_groups = 2;
@@ -296,7 +327,7 @@ WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
       s.d.words[g][2] = broadcast(k_blake3_block_bytes);
       s.d.words[g][3] = broadcast(flags);
     }
-    seven_rounds(s, *message, ahead, aside);
+    seven_rounds(s, *message, Prefetching<Groups, decltype(aside)>{ahead, aside});
     ahead += Groups * k_lanes * k_blake3_block_bytes;
     flip<0, 0>(s.a, s.c);
     flip<0, 0>(s.b, s.d);
@@ -317,6 +348,12 @@ __attribute__((noinline)) void hash_scattered(const Job& job, std::uint32_t* val
 __attribute__((noinline)) void hash_row_of_chunks(const Job& job, std::uint32_t* values) {
   BlocksInRow blocks(job.inputs);
   hash<BlocksInRow::k_groups>(job, blocks, values);
+}
+
+__attribute__((noinline)) void copy_and_hash_row_of_chunks(const Job& job, std::ptrdiff_t distance,
+                                                           std::uint32_t* values) {
+  ScatteredBlocks<2, ReadAndCopy> blocks(job.inputs, {distance});
+  hash<2>(job, blocks, values);
 }
 
 // How blocks of chunks that lie one behind the other come into lanes.
@@ -349,19 +386,39 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
   }
 }
 
+Job job_of_chunks(const std::uint32_t* key, std::uint64_t first_chunk, std::uint32_t flags) {
+  return {nullptr,
+          k_blake3_chunk_blocks,
+          key,
+          first_chunk,
+          1,
+          flags,
+          k_blake3_chunk_start,
+          k_blake3_chunk_end,
+          2 * k_lanes * k_blake3_chunk_bytes};
+}
+
 template <IntoLanes Way>
 void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                  std::uint32_t flags, std::uint32_t* values) {
-  const Job job = {nullptr,
-                   k_blake3_chunk_blocks,
-                   key,
-                   first_chunk,
-                   1,
-                   flags,
-                   k_blake3_chunk_start,
-                   k_blake3_chunk_end,
-                   2 * k_lanes * k_blake3_chunk_bytes};
+  const Job job = job_of_chunks(key, first_chunk, flags);
   hash_many<Way>(job, input, k_blake3_chunk_bytes, count, values);
+}
+
+// By shuffles in any case: from memory the rounds wait for it, not for them (Xeon 6, from the page cache: 7.0 GB/s;
+// 3.7 where read(2) copies first).
+void copy_and_hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
+                          std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
+  constexpr std::size_t k_at_once = 2 * k_lanes;
+  static_assert(k_blake3_copied_chunks % k_at_once == 0);
+  const std::uint8_t* inputs[k_at_once];
+  Job job = job_of_chunks(key, first_chunk, flags);
+  job.inputs = inputs;
+  for (std::size_t done = 0; done < count; done += k_at_once) {
+    for (std::size_t lane = 0; lane < k_at_once; ++lane) inputs[lane] = input + k_blake3_chunk_bytes * (done + lane);
+    copy_and_hash_row_of_chunks(job, copy - input, values + 8 * done);
+    job.counter += k_at_once;
+  }
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
@@ -373,7 +430,8 @@ void hash_parents(const std::uint32_t* children, std::size_t count, const std::u
 
 }  // namespace
 
-const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks<IntoLanes::moved>, hash_parents};
-const Blake3Kernel k_blake3_avx512_shuffled = {"avx512-shuffled", hash_chunks<IntoLanes::shuffled>, hash_parents};
+const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks<IntoLanes::shuffled>, copy_and_hash_chunks, hash_parents};
+const Blake3Kernel k_blake3_avx512_moved = {"avx512-moved", hash_chunks<IntoLanes::moved>, copy_and_hash_chunks,
+                                            hash_parents};
 
 }  // namespace wdelta

@@ -17,6 +17,13 @@ struct Blake3Kernel {
   void (*hash_chunks)(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                       std::uint32_t flags, std::uint32_t* values);
 
+  /// The same of memory that another process may be writing to: copies the chunks, and hashes what is in the copy; each
+  /// byte of `input` is read once. `count` is a multiple of k_blake3_copied_chunks. Null where that is no faster than
+  /// one after the other.
+  void (*copy_and_hash_chunks)(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
+                               std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy,
+                               std::uint32_t* values);
+
   /// The chaining values of `count` parents of adjacent `children`: reads 16 * `count` words, writes 8 * `count`.
   /// `values` may be `children`.
   void (*hash_parents)(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
@@ -26,8 +33,8 @@ struct Blake3Kernel {
 extern const Blake3Kernel k_blake3_scalar;
 extern const Blake3Kernel k_blake3_avx2;
 extern const Blake3Kernel k_blake3_avx512;
-/// The same instructions, but that words come into lanes by shuffles alone: for CpuFeatures::avx512_wide.
-extern const Blake3Kernel k_blake3_avx512_shuffled;
+/// The same instructions, but that words come into lanes by moves of single words: for CpuFeatures::avx512_halved.
+extern const Blake3Kernel k_blake3_avx512_moved;
 
 /// One compression of a node that stands alone: a block of a short chunk, the root, extendable output. Writes all 16
 /// words; the first 8 are the chaining value.
@@ -37,6 +44,7 @@ void blake3_compress(const std::uint32_t* chaining_value, const std::uint32_t* b
 constexpr std::size_t k_blake3_block_bytes = 64;
 constexpr std::size_t k_blake3_chunk_bytes = 1024;
 constexpr std::size_t k_blake3_chunk_blocks = 16;
+constexpr std::size_t k_blake3_copied_chunks = 32;
 
 constexpr std::uint32_t k_blake3_chunk_start = 1;
 constexpr std::uint32_t k_blake3_chunk_end = 2;

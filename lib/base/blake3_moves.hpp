@@ -11,8 +11,10 @@
 namespace wdelta {
 namespace {
 
-/// What is done between the 196 steps of a block's seven rounds, each of which does the same to a whole row of states:
-/// nothing.
+/// Of a block's seven rounds, each of which does the same to a whole row of states.
+constexpr unsigned k_blake3_steps = 196;
+
+/// What is done between them: nothing.
 struct Idle {
   __attribute__((always_inline)) void behind(unsigned) const {}
 };
@@ -27,9 +29,8 @@ class Moves {
 
   /// After each step the same number of words, until all are there.
   __attribute__((always_inline)) void behind(unsigned step) const {
-    constexpr unsigned k_steps = 196;
     constexpr unsigned k_moves = Lanes * k_words;
-    constexpr unsigned k_at_once = (k_moves + k_steps - 1) / k_steps;
+    constexpr unsigned k_at_once = (k_moves + k_blake3_steps - 1) / k_blake3_steps;
 #pragma GCC unroll 4
     for (unsigned i = k_at_once * step; i < k_at_once * (step + 1); ++i) {
       if (i < k_moves) move(i / k_words, i % k_words);

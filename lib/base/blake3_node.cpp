@@ -2,6 +2,7 @@
 #include "base/blake3_node.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace wdelta {
 
@@ -100,6 +101,24 @@ void blake3_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8
                    std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
   touch_pages(chunks.data(), chunks.size());
   kernel.hash_chunks(chunks.data(), chunks.size() / k_blake3_chunk_bytes, key.data(), first_chunk, flags, values);
+}
+
+void blake3_copied_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
+                          const std::uint8_t* chunks, std::uint64_t first_chunk, std::span<std::uint8_t> copy,
+                          std::uint32_t* values) {
+  const std::size_t count = copy.size() / k_blake3_chunk_bytes;
+  std::size_t done = 0;
+  if (kernel.copy_and_hash_chunks != nullptr) {
+    done = count / k_blake3_copied_chunks * k_blake3_copied_chunks;
+    kernel.copy_and_hash_chunks(chunks, done, key.data(), first_chunk, flags, copy.data(), values);
+  }
+  // So few that they are in the first-level cache still when they are hashed.
+  for (std::size_t some; done < count; done += some) {
+    some = std::min(count - done, k_blake3_copied_chunks / 2);
+    std::uint8_t* const copied = copy.data() + done * k_blake3_chunk_bytes;
+    std::memcpy(copied, chunks + done * k_blake3_chunk_bytes, some * k_blake3_chunk_bytes);
+    kernel.hash_chunks(copied, some, key.data(), first_chunk + done, flags, values + 8 * done);
+  }
 }
 
 std::size_t blake3_group_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,

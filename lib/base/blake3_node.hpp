@@ -47,6 +47,10 @@ std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint3
 /// overwrites.
 void blake3_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
                    std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values);
+/// The same of memory that another process may be writing to: copies the chunks, and hashes what is in the copy.
+void blake3_copied_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
+                          const std::uint8_t* chunks, std::uint64_t first_chunk, std::span<std::uint8_t> copy,
+                          std::uint32_t* values);
 std::size_t blake3_group_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
                                  std::uint32_t flags, std::uint32_t* group, std::size_t count, std::uint32_t* values);
 

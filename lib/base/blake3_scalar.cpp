@@ -87,7 +87,7 @@ void hash_parents(const std::uint32_t* children, std::size_t count, const std::u
 
 }  // namespace
 
-const Blake3Kernel k_blake3_scalar = {"scalar", hash_chunks, hash_parents};
+const Blake3Kernel k_blake3_scalar = {"scalar", hash_chunks, nullptr, hash_parents};
 
 void blake3_compress(const std::uint32_t* chaining_value, const std::uint32_t* block, std::uint64_t counter,
                      std::uint32_t block_bytes, std::uint32_t flags, std::uint32_t* output) {

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace wdelta {
@@ -85,9 +86,13 @@ Blake3Segment::Blake3Segment(Blake3Tree& tree, std::size_t index) : tree_(&tree)
   if (size_bytes_ == 0) finish();
 }
 
-void Blake3Segment::update(std::span<const std::uint8_t> bytes) {
+void Blake3Segment::require_next(std::size_t size_bytes) const {
   const std::size_t left = size_bytes_ - done_bytes_;
-  if (bytes.size() > left || (bytes.size() < left && bytes.size() % k_unit_bytes != 0)) refuse(bytes.size());
+  if (size_bytes > left || (size_bytes < left && size_bytes % k_unit_bytes != 0)) refuse(size_bytes);
+}
+
+void Blake3Segment::update(std::span<const std::uint8_t> bytes) {
+  require_next(bytes.size());
   if (bytes.empty()) return;
   if (rest_) {
     rest_->update(bytes);
@@ -98,24 +103,43 @@ void Blake3Segment::update(std::span<const std::uint8_t> bytes) {
   if (done_bytes_ == size_bytes_) finish();
 }
 
-// Of the first so many bytes, at most as many chunks as make a group. Groups are reduced once they are whole; the
-// kernels hash what begins one and ends the other at once, at their full width.
+void Blake3Segment::copy_and_update(const std::uint8_t* from, std::span<std::uint8_t> copy) {
+  require_next(copy.size());
+  if (copy.size() > k_group_bytes) refuse(copy.size());
+  if (rest_) {
+    std::memcpy(copy.data(), from, copy.size());
+    return update(copy);
+  }
+  hash_group(copy.size(), [&](std::uint64_t first, std::uint32_t* values) {
+    blake3_copied_chunks(*tree_->kernel_, k_key, 0, from, first, copy, values);
+  });
+  if (done_bytes_ == size_bytes_) finish();
+}
+
+// Of the first so many bytes, at most as many chunks as make a group; returns how many bytes these are.
 std::size_t Blake3Segment::hash_chunks(std::span<const std::uint8_t> bytes) {
+  const auto some = bytes.first(std::min(bytes.size(), k_group_bytes));
+  hash_group(some.size(), [&](std::uint64_t first, std::uint32_t* values) {
+    blake3_chunks(*tree_->kernel_, k_key, 0, some, first, values);
+  });
+  return some.size();
+}
+
+// Groups are reduced once they are whole; the kernels hash what begins one and ends the other at once, at their full
+// width.
+template <typename Hash>
+void Blake3Segment::hash_group(std::size_t size_bytes, Hash hash) {
   static_assert(k_group_bytes == k_blake3_group_chunks * k_blake3_chunk_bytes);
-  const std::size_t size_bytes = std::min(bytes.size(), k_group_bytes);
   const std::size_t done_chunks = done_bytes_ / k_blake3_chunk_bytes;
   const std::size_t in_group = done_chunks % k_blake3_group_chunks;
-  blake3_chunks(*tree_->kernel_, k_key, 0, bytes.first(size_bytes), first_chunk() + done_chunks,
-                group_.data() + 8 * in_group);
+  hash(first_chunk() + done_chunks, group_.data() + 8 * in_group);
   done_bytes_ += size_bytes;
   const std::size_t held = in_group + size_bytes / k_blake3_chunk_bytes;
-  if (held >= k_blake3_group_chunks) {
-    const std::size_t group = done_chunks / k_blake3_group_chunks;
-    blake3_group_reduced(*tree_->kernel_, k_key, 0, group_.data(), k_blake3_group_chunks,
-                         values_.data() + 8 * k_blake3_group_values * group);
-    std::copy_n(group_.data() + 8 * k_blake3_group_chunks, 8 * (held - k_blake3_group_chunks), group_.data());
-  }
-  return size_bytes;
+  if (held < k_blake3_group_chunks) return;
+  const std::size_t group = done_chunks / k_blake3_group_chunks;
+  blake3_group_reduced(*tree_->kernel_, k_key, 0, group_.data(), k_blake3_group_chunks,
+                       values_.data() + 8 * k_blake3_group_values * group);
+  std::copy_n(group_.data() + 8 * k_blake3_group_chunks, 8 * (held - k_blake3_group_chunks), group_.data());
 }
 
 std::uint64_t Blake3Segment::first_chunk() const { return std::uint64_t{index_} * k_blake3_subtree_chunks; }

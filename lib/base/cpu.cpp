@@ -10,15 +10,27 @@ namespace wdelta {
 #if defined(__x86_64__)
 namespace {
 
-// 0 where it is none of AMD's. AMD64 Architecture Programmer's Manual, volume 3, appendix E: the extended family counts
-// on from 15.
-unsigned amd_family() {
+enum class Vendor { amd, intel, other };
+
+struct Processor {
+  Vendor vendor = Vendor::other;
+  unsigned family = 0;
+};
+
+// AMD64 Architecture Programmer's Manual, volume 3, appendix E: the extended family counts on from 15.
+Processor processor() {
   unsigned highest = 0, vendor[3] = {}, identity = 0, unused = 0;
-  if (__get_cpuid(0, &highest, &vendor[0], &vendor[2], &vendor[1]) == 0) return 0;
-  if (vendor[0] != signature_AMD_ebx || vendor[1] != signature_AMD_edx || vendor[2] != signature_AMD_ecx) return 0;
-  if (__get_cpuid(1, &identity, &unused, &unused, &unused) == 0) return 0;
+  if (__get_cpuid(0, &highest, &vendor[0], &vendor[2], &vendor[1]) == 0) return {};
+  if (__get_cpuid(1, &identity, &unused, &unused, &unused) == 0) return {};
+  const auto is_of = [&](unsigned b, unsigned d, unsigned c) {
+    return vendor[0] == b && vendor[1] == d && vendor[2] == c;
+  };
+  Processor found;
+  if (is_of(signature_AMD_ebx, signature_AMD_edx, signature_AMD_ecx)) found.vendor = Vendor::amd;
+  if (is_of(signature_INTEL_ebx, signature_INTEL_edx, signature_INTEL_ecx)) found.vendor = Vendor::intel;
   const unsigned base = identity >> 8 & 0xf;
-  return base == 0xf ? base + (identity >> 20 & 0xff) : base;
+  found.family = base == 0xf ? base + (identity >> 20 & 0xff) : base;
+  return found;
 }
 
 }  // namespace
@@ -37,7 +49,9 @@ CpuFeatures cpu_features() {
                           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
                           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq") &&
                           __builtin_cpu_supports("gfni");
-  features.avx512_wide = features.avx512 && amd_family() >= 0x1a;
+  const Processor here = processor();
+  features.avx512_halved = features.avx512 && here.vendor == Vendor::amd && here.family < 0x1a;
+  features.slow_page_cache = features.avx512 && here.vendor == Vendor::intel;
   return features;
 #else
   return {};

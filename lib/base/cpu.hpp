@@ -8,10 +8,14 @@ struct CpuFeatures {
   bool avx2 = false;          ///< AVX2, BMI1, BMI2, POPCNT
   bool avx512 = false;        ///< AVX-512 F, BW, DQ, VL
   bool avx512_vbmi2 = false;  ///< AVX-512 IFMA, VBMI, VBMI2, VPOPCNTDQ and GFNI on top: Ice Lake, Zen 4 and later
-  /// Four 512-bit operations begin in each cycle, shuffles among them: Zen 5, on the desktop and the server. Processors
-  /// say so themselves (CPUID Fn8000_001A, FP512), but hypervisors hide it, so this goes by the family, mobile Zen 5
-  /// included. It decides what is faster, never what comes out.
-  bool avx512_wide = false;
+  // The rest decides what is faster, never what comes out.
+
+  /// 512-bit operations are done in halves, each of which takes a port: Zen 4. Processors say so themselves (CPUID
+  /// Fn8000_001A, FP512), but hypervisors hide it, so this goes by the family.
+  bool avx512_halved = false;
+  /// read(2) of what is in the page cache, on one core, is no faster than BLAKE3: Intel's processors with AVX-512 (Xeon
+  /// 6: 7 to 9 GB/s).
+  bool slow_page_cache = false;
 };
 
 CpuFeatures cpu_features();

@@ -59,6 +59,9 @@ class File final : public ByteReader {
   const FileStamp& stamp() const { return stamp_; }
   /// Goes by size and mtime.
   void check_unchanged() const override;
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    return MappedStretch::of(fd_.get(), offset, size_bytes);
+  }
 
  private:
   friend class OutputFile;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mapped_stretch.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,6 +32,11 @@ class ByteReader {
   virtual std::size_t piece_bytes() const { return k_large_piece_bytes; }
   /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
   virtual void check_unchanged() const {}
+  /// The same bytes where they lie in memory, where they can be had so; the range lies inside.
+  virtual std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const {
+    static_cast<void>(offset), static_cast<void>(size_bytes);
+    return std::nullopt;
+  }
 };
 
 /// Reads all of it into memory; for what is known to be small.
@@ -46,6 +54,9 @@ class SliceReader final : public ByteReader {
   }
   const std::string& name() const override { return whole_->name(); }
   std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    return whole_->map(offset_ + offset, size_bytes);
+  }
 
  private:
   std::shared_ptr<const ByteReader> whole_;
@@ -64,6 +75,10 @@ class ResizedReader final : public ByteReader {
   const std::string& name() const override { return whole_->name(); }
   std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
   void check_unchanged() const override { whole_->check_unchanged(); }
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    if (offset + size_bytes > whole_->size_bytes()) return std::nullopt;
+    return whole_->map(offset, size_bytes);
+  }
 
  private:
   std::shared_ptr<const ByteReader> whole_;

@@ -3,6 +3,7 @@
 
 #include "base/blake3.hpp"
 #include "base/buffer.hpp"
+#include "base/hashing_reader.hpp"
 #include "base/parallel.hpp"
 #include "base/segments.hpp"
 
@@ -14,16 +15,14 @@ static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_full_width_byte
 Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
   Blake3Tree tree(reader.size_bytes());
   parallel_for(tree.segment_count(), execution, [&] {
-    return [&, buffer = Buffer(), laps = StageLaps(execution.stages)](std::size_t index) mutable {
+    return [&, file = HashingReader(reader), buffer = Buffer(),
+            laps = StageLaps(execution.stages)](std::size_t index) mutable {
       laps.restart();
       const Segment segment = segment_at(reader.size_bytes(), index);
       Blake3Segment hash(tree, index);
       for_each_piece(segment, reader.piece_bytes(), [&](const Segment& piece) {
         const auto bytes = buffer.of_size(piece.size_bytes);
-        reader.read_at(piece.begin, bytes);
-        laps.lap(Stage::read, bytes.size());
-        hash.update(bytes);
-        laps.lap(Stage::hash, bytes.size());
+        file.read(piece.begin, bytes, hash, laps);
         take(piece.begin, bytes, laps);
       });
       execution.progress->advance(segment.size_bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/file_version.hpp"
 
+#include "base/hashing_reader.hpp"
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
 #include "base/segments.hpp"
@@ -81,6 +82,7 @@ class SegmentWriter {
         origin_tree_(origin_tree),
         result_tree_(&result_tree),
         source_(origin != nullptr ? origin : &version.bytes()),
+        reader_(*source_),
         output_(output),
         laps_(stages) {}
 
@@ -95,14 +97,13 @@ class SegmentWriter {
     laps_.restart();
     for_each_piece(segment, source_->piece_bytes(), [&](const Segment& piece) {
       const auto bytes = window_.extend(piece.size_bytes);
-      source_->read_at(piece.begin, bytes);
-      laps_.lap(Stage::read, bytes.size());
       const bool last = piece.end() == segment.end();
       if (origin_hash) {
-        origin_hash->update(bytes);
-        laps_.lap(Stage::hash, bytes.size());
+        reader_.read(piece.begin, bytes, *origin_hash, laps_);
         patched = patch(patched, last ? segment.end() : version_->rebuilt->block_boundary_before(piece.end()));
       } else {
+        source_->read_at(piece.begin, bytes);
+        laps_.lap(Stage::read, bytes.size());
         patched = piece.end();
       }
       // The first piece ends in the page where blocks do, and those that follow are as long as what was read.
@@ -134,6 +135,7 @@ class SegmentWriter {
   Blake3Tree* origin_tree_;
   Blake3Tree* result_tree_;
   const ByteReader* source_;
+  HashingReader reader_;
   OutputFile* output_;
   Window window_;
   StageLaps laps_;

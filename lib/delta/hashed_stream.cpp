@@ -21,9 +21,9 @@ void HashedStream::read_to(std::uint64_t offset, StageLaps& laps) {
   const bool is_first = window_.end() == segment_.begin;
   const std::uint64_t unit = is_first ? Blake3Segment::k_unit_bytes : Blake3Segment::k_full_width_bytes;
   const std::uint64_t wanted = (offset - window_.end() + unit - 1) / unit * unit;
-  const auto bytes = read(std::min(wanted, segment_.end() - window_.end()), laps);
-  hash_->update(bytes);
-  laps.lap(Stage::hash, bytes.size());
+  const std::uint64_t begin = window_.end();
+  const auto bytes = window_.extend(std::min(wanted, segment_.end() - begin));
+  reader_.read(begin, bytes, *hash_, laps);
 }
 
 void HashedStream::read_behind(std::uint64_t offset, StageLaps& laps) {
@@ -34,12 +34,11 @@ void HashedStream::drop_before(std::uint64_t offset) {
   window_.drop_before(std::clamp(offset, window_.begin(), window_.end()));
 }
 
-std::span<const std::uint8_t> HashedStream::read(std::size_t size_bytes, StageLaps& laps) {
+void HashedStream::read(std::size_t size_bytes, StageLaps& laps) {
   const std::uint64_t begin = window_.end();
   const auto bytes = window_.extend(size_bytes);
   if (!bytes.empty()) file_->read_at(begin, bytes);
   laps.lap(Stage::read, size_bytes);
-  return bytes;
 }
 
 }  // namespace wdelta

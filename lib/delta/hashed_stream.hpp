@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/blake3.hpp"
+#include "base/hashing_reader.hpp"
 #include "base/reader.hpp"
 #include "base/segments.hpp"
 #include "base/stage_clock.hpp"
@@ -19,7 +20,7 @@ namespace wdelta {
 class HashedStream {
  public:
   /// Both must outlive it; `tree` is of the file's size.
-  HashedStream(const ByteReader& file, Blake3Tree& tree) : file_(&file), tree_(&tree) {}
+  HashedStream(const ByteReader& file, Blake3Tree& tree) : file_(&file), tree_(&tree), reader_(file) {}
 
   /// Begins segment `index`; behind the last one all are empty. The window begins at `from`, which is at or before the
   /// segment's begin, and not behind the end of the file.
@@ -40,12 +41,13 @@ class HashedStream {
   void drop_before(std::uint64_t offset);
 
  private:
-  std::span<const std::uint8_t> read(std::size_t size_bytes, StageLaps& laps);
+  void read(std::size_t size_bytes, StageLaps& laps);
 
   const ByteReader* file_;
   Blake3Tree* tree_;
   Segment segment_;
   std::optional<Blake3Segment> hash_;
+  HashingReader reader_;
   Window window_;
 };
 

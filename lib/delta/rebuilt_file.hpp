@@ -40,6 +40,9 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   std::size_t piece_bytes() const override {
     return is_origin() ? in_place_origin_->piece_bytes() : k_large_piece_bytes;
   }
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    return is_origin() ? in_place_origin_->map(offset, size_bytes) : std::nullopt;
+  }
 
   /// Where its engine has that device, or its one file lies there.
   bool is_on(const Device& device) const override;

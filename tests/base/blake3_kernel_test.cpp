@@ -5,11 +5,13 @@
 #include "testing/random.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <doctest/doctest.h>
 #include <random>
 #include <span>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -95,6 +97,69 @@ TEST_CASE("every BLAKE3 kernel counts chunks in 64 bits, takes any count, and wr
         REQUIRE(values == expected);
       }
     }
+  }
+}
+
+TEST_CASE("a BLAKE3 kernel that copies reads its input and nothing more, and copies and hashes all of it") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  const std::size_t longest = 3 * k_blake3_copied_chunks * 1024;
+  const GuardedBuffer input_memory(longest), copy_memory(longest);
+  const auto bytes = testing::random_bytes(random, longest);
+  const auto key = random_words(random, 8);
+  const std::uint64_t first = (std::uint64_t{1} << 32) - 20;
+  for (const Blake3Kernel* kernel : blake3_kernels()) {
+    if (kernel->copy_and_hash_chunks == nullptr) continue;
+    CAPTURE(std::string(kernel->name));
+    for (std::size_t count = 0; count * 1024 <= longest; count += k_blake3_copied_chunks) {
+      CAPTURE(count);
+      const auto input = input_memory.last(1024 * count), copy = copy_memory.last(1024 * count);
+      std::copy_n(bytes.begin(), input.size(), input.begin());
+      std::fill_n(copy_memory.last(longest).begin(), longest, std::uint8_t{0xaa});
+      std::vector<std::uint32_t> values(8 * (count + 1), 0x5a5a5a5a), expected = values;
+      kernel->copy_and_hash_chunks(input.data(), count, key.data(), first, k_blake3_keyed, copy.data(), values.data());
+      k_blake3_scalar.hash_chunks(bytes.data(), count, key.data(), first, k_blake3_keyed, expected.data());
+      REQUIRE(values == expected);
+      REQUIRE(std::equal(copy.begin(), copy.end(), bytes.begin()));
+      const auto before = copy_memory.last(longest).first(longest - copy.size());
+      REQUIRE(std::all_of(before.begin(), before.end(), [](std::uint8_t byte) { return byte == 0xaa; }));
+    }
+    for (std::size_t shift = 0; shift < 64; ++shift) {
+      std::vector<std::uint8_t> copy(longest / 3 + 64);
+      std::vector<std::uint32_t> values(8 * k_blake3_copied_chunks), expected = values;
+      const std::uint8_t* const input = bytes.data() + shift;
+      std::uint8_t* const to = copy.data() + random() % 64;
+      kernel->copy_and_hash_chunks(input, k_blake3_copied_chunks, key.data(), 0, 0, to, values.data());
+      k_blake3_scalar.hash_chunks(input, k_blake3_copied_chunks, key.data(), 0, 0, expected.data());
+      REQUIRE(values == expected);
+      REQUIRE(std::equal(to, to + longest / 3, input));
+    }
+  }
+}
+
+TEST_CASE("a BLAKE3 kernel that copies hashes what it has copied, while somebody writes to its input") {
+  constexpr std::size_t k_size = k_blake3_copied_chunks * 1024;
+  for (const Blake3Kernel* kernel : blake3_kernels()) {
+    if (kernel->copy_and_hash_chunks == nullptr) continue;
+    CAPTURE(std::string(kernel->name));
+    std::vector<std::uint8_t> input(k_size), copy(k_size);
+    std::atomic<bool> done = false;
+    // Another process does this to a file that is mapped; ThreadSanitizer need not see it.
+    std::thread writer([&] {
+      while (!done) {
+        for (std::size_t at = 0; at < k_size; at += 16) __asm__ volatile("incb %0" : "+m"(input[at]));
+      }
+    });
+    std::size_t moved = 0;
+    for (int round = 0; round < 2000; ++round) {
+      std::vector<std::uint32_t> values(8 * k_blake3_copied_chunks), expected = values;
+      kernel->copy_and_hash_chunks(input.data(), k_blake3_copied_chunks, k_blake3_iv, 0, 0, copy.data(), values.data());
+      kernel->hash_chunks(copy.data(), k_blake3_copied_chunks, k_blake3_iv, 0, 0, expected.data());
+      if (values != expected) ++moved;
+    }
+    done = true;
+    writer.join();
+    CHECK(moved == 0);
   }
 }
 

@@ -145,6 +145,37 @@ TEST_CASE("a segment hashed piece by piece has the value of the whole, whatever 
   }
 }
 
+TEST_CASE("a segment that copies has the value of what it copied, among pieces that it does not copy") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  constexpr std::size_t k_unit = Blake3Segment::k_unit_bytes;
+  const auto bytes = testing::random_bytes(random, k_segment + 300 * k_unit + 777);
+  std::vector<std::uint8_t> copy(Blake3Segment::k_group_bytes);
+  for (const Blake3Kernel* kernel : blake3_kernels()) {
+    for (const std::size_t size : {std::size_t{1}, 40 * k_unit, k_segment, bytes.size()}) {
+      CAPTURE(std::string(blake3_kernel_name(*kernel)));
+      CAPTURE(size);
+      const auto input = std::span(bytes).first(size);
+      Blake3Tree tree(size, *kernel);
+      for (const std::size_t index : shuffled(tree.segment_count(), random)) {
+        auto left = segment_of(input, index);
+        Blake3Segment segment(tree, index);
+        while (!left.empty()) {
+          const auto piece = left.first(std::min(left.size(), k_unit * (1 + random() % 256)));
+          if (random() % 4 == 0) {
+            segment.update(piece);
+          } else {
+            segment.copy_and_update(piece.data(), std::span(copy).first(piece.size()));
+            REQUIRE(std::ranges::equal(std::span(copy).first(piece.size()), piece));
+          }
+          left = left.subspan(piece.size());
+        }
+      }
+      CHECK(tree.finish() == blake3(input));
+    }
+  }
+}
+
 TEST_CASE("a segment takes neither broken pieces nor more than it has") {
   const std::vector<std::uint8_t> bytes(k_segment + 10);
   Blake3Tree tree(bytes.size());
@@ -152,6 +183,9 @@ TEST_CASE("a segment takes neither broken pieces nor more than it has") {
   Blake3Segment first(tree, 0);
   CHECK_THROWS_AS(first.update(std::span(bytes).first(Blake3Segment::k_unit_bytes - 1)), Error);
   CHECK_THROWS_AS(first.update(bytes), Error);
+  std::vector<std::uint8_t> copy(Blake3Segment::k_group_bytes + Blake3Segment::k_unit_bytes);
+  CHECK_THROWS_AS(first.copy_and_update(bytes.data(), copy), Error);
+  CHECK_THROWS_AS(first.copy_and_update(bytes.data(), std::span(copy).first(1)), Error);
   Blake3Segment last(tree, 1);
   CHECK_THROWS_AS(last.update(std::span(bytes).first(9)), Error);
   last.update(std::span(bytes).first(10));

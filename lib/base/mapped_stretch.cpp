@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mapped_stretch.hpp"
+
+#include "base/system_call.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csetjmp>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+namespace wdelta {
+
+namespace {
+
+std::atomic<bool> allowed = false;
+
+constexpr std::size_t k_page_bytes = 4096;
+
+bool is_in_memory(int fd) {
+  struct statfs system {};
+  return ::fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
+// Whether it can be read without waiting for a disk, as one byte of each 256 KiB and the last say. A mapping that has
+// to be read from a disk is slower than read(2), which reads ahead.
+bool is_cached(int fd, std::uint64_t offset, std::size_t size_bytes) {
+  constexpr std::size_t k_probe_each = std::size_t{256} << 10;
+  for (std::size_t at = 0; at < size_bytes; at += k_probe_each) {
+    const std::size_t last = std::min(at + k_probe_each, size_bytes) - 1;
+    char byte;
+    const iovec to = {&byte, 1};
+    const auto place = static_cast<off_t>(offset + last);
+    const ssize_t got = uninterrupted([&] { return ::preadv2(fd, &to, 1, place, RWF_NOWAIT); });
+    if (got != 1) return got < 0 && errno == EOPNOTSUPP && is_in_memory(fd);
+  }
+  return true;
+}
+
+// What a thread reads under the guard of leave().
+struct Guarded {
+  sigjmp_buf before;
+  const std::uint8_t *begin, *end;
+};
+
+thread_local Guarded* volatile guarded = nullptr;
+
+}  // namespace
+
+void MappedStretch::allow() { allowed = true; }
+
+std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std::size_t size_bytes) {
+  if (!allowed || size_bytes == 0 || !is_cached(fd, offset, size_bytes)) return std::nullopt;
+  const std::size_t skipped = offset % k_page_bytes;
+  void* const pages =
+      ::mmap(nullptr, skipped + size_bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset - skipped));
+  if (pages == MAP_FAILED) return std::nullopt;
+  MappedStretch stretch(pages, skipped, size_bytes);
+  // One call for all pages, where each would else be a fault, or some: prefetches do not cause any. Linux before 5.14
+  // has no such call.
+  if (::madvise(pages, skipped + size_bytes, MADV_POPULATE_READ) != 0) return std::nullopt;
+  return stretch;
+}
+
+MappedStretch::~MappedStretch() {
+  if (pages_ != nullptr) ::munmap(pages_, skipped_ + size_bytes_);
+}
+
+bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), void* held,
+                         std::size_t at) const noexcept {
+  const std::uint8_t* const begin = static_cast<const std::uint8_t*>(pages_) + skipped_;
+  Guarded here;
+  here.begin = begin;
+  here.end = begin + size_bytes_;
+  // With the signal mask: leave() comes out of a handler, while which SIGBUS is blocked.
+  if (sigsetjmp(here.before, 1) != 0) {
+    guarded = nullptr;
+    return false;
+  }
+  guarded = &here;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  work(held, begin + at);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guarded = nullptr;
+  return true;
+}
+
+void MappedStretch::leave(const void* address) {
+  Guarded* const here = guarded;
+  if (here == nullptr || address < here->begin || address >= here->end) return;
+  siglongjmp(here->before, 1);
+}
+
+}  // namespace wdelta

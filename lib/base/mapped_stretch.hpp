@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace wdelta {
+
+/// A stretch of a file where the page cache has it, so that a pass over it needs no copy made by read(2) before.
+///
+/// Another process may write to these bytes at any time: who reads a byte twice may find two. And it may cut the file
+/// off, upon which reading raises SIGBUS, or, in the page in which the file ends now, finds zeros. Hence only programs
+/// that call allow() get stretches, and they must have a handler of SIGBUS that calls leave().
+class MappedStretch {
+ public:
+  /// Nothing unless allow() was called, all of the stretch, as far as a few probes tell, is in the page cache, and the
+  /// file system can map it.
+  static std::optional<MappedStretch> of(int fd, std::uint64_t offset, std::size_t size_bytes);
+  MappedStretch(MappedStretch&& other) noexcept
+      : pages_(std::exchange(other.pages_, nullptr)), skipped_(other.skipped_), size_bytes_(other.size_bytes_) {}
+  MappedStretch& operator=(MappedStretch&& other) noexcept {
+    std::swap(pages_, other.pages_);
+    std::swap(skipped_, other.skipped_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~MappedStretch();
+
+  /// Calls work(bytes), where these are those from `at` bytes behind the begin of the stretch on. Returns false when
+  /// some that it read are there no more, or cannot be read from the disk: then it was left where it met them, by
+  /// siglongjmp(3), so nothing in it may need a destructor. read(2) says why.
+  template <typename Work>
+  bool read(std::size_t at, Work work) const noexcept {
+    return call([](void* held, const std::uint8_t* bytes) { (*static_cast<Work*>(held))(bytes); }, &work, at);
+  }
+
+  static void allow();
+  /// For a handler of SIGBUS: goes back to the read() of this thread that met `address`; returns when there is none.
+  static void leave(const void* address);
+
+ private:
+  MappedStretch(void* pages, std::size_t skipped, std::size_t size_bytes)
+      : pages_(pages), skipped_(skipped), size_bytes_(size_bytes) {}
+  bool call(void (*work)(void* held, const std::uint8_t* bytes), void* held, std::size_t at) const noexcept;
+
+  void* pages_;             // from the begin of a page on
+  std::size_t skipped_;     // of the first page
+  std::size_t size_bytes_;  // behind these
+};
+
+}  // namespace wdelta

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hashing_reader.hpp"
+
+#include "base/file.hpp"
+#include "base/segments.hpp"
+#include "testing/fault.hpp"
+#include "testing/random.hpp"
+#include "testing/scratch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+
+using namespace wdelta;
+
+namespace {
+
+constexpr std::size_t k_segment = Blake3Tree::k_segment_bytes;
+
+// As the program does; for the rest of this process.
+void allow_mapped_reads() {
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int number, siginfo_t* info, void*) {
+    MappedStretch::leave(info->si_addr);
+    signal(number, SIG_DFL);
+  };
+  REQUIRE(sigaction(SIGBUS, &action, nullptr) == 0);
+  MappedStretch::allow();
+}
+
+void write(const std::filesystem::path& path, std::span<const std::uint8_t> bytes) {
+  write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, Overwrite::yes, Durability::cached);
+}
+
+// Reads a whole file in pieces of what piece_bytes() says, from 1 KiB on; calls `before` with the offset of each.
+template <typename PieceBytes, typename Before>
+std::vector<std::uint8_t> read_hashed(const ByteReader& file, Blake3Tree& tree, PieceBytes piece_bytes, Before before) {
+  HashingReader reader(file, HashingReader::Mapping::where_possible);
+  StageLaps laps(nullptr);
+  std::vector<std::uint8_t> bytes(file.size_bytes());
+  for (std::size_t index = 0; index < tree.segment_count(); ++index) {
+    const Segment segment = segment_at(file.size_bytes(), index);
+    Blake3Segment hash(tree, index);
+    for (std::uint64_t at = segment.begin; at < segment.end();) {
+      before(at);
+      const std::size_t size = std::min<std::size_t>(piece_bytes() / 1024 * 1024, segment.end() - at);
+      reader.read(at, std::span(bytes).subspan(at, size), hash, laps);
+      at += size;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, in pieces of any size") {
+  allow_mapped_reads();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  const auto all = testing::random_bytes(random, 3 * k_segment + 5000);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1025}, std::size_t{70'000}, k_segment - 1,
+                                 k_segment, k_segment + 1, 2 * k_segment, 3 * k_segment + 4999}) {
+    CAPTURE(size);
+    write(scratch / "file", std::span(all).first(size));
+    const auto file = std::make_shared<File>(File::open(scratch / "file"));
+    const std::size_t skipped = std::min<std::size_t>(size, random() % 10'000);
+    const auto slice = std::make_shared<SliceReader>(file, skipped, size - skipped);
+    const auto shorter = std::make_shared<ResizedReader>(file, size - skipped);
+    const auto longer = std::make_shared<ResizedReader>(file, size + skipped);
+    for (const std::shared_ptr<const ByteReader>& reader :
+         std::initializer_list<std::shared_ptr<const ByteReader>>{file, slice, shorter, longer}) {
+      const auto expected = read_all(*reader);
+      for (const std::size_t largest : {std::size_t{32'768}, std::size_t{262'144}, k_segment}) {
+        Blake3Tree tree(reader->size_bytes());
+        const auto read = read_hashed(
+            *reader, tree, [&] { return 1024 + random() % largest; }, [](std::uint64_t) {});
+        CHECK(read == expected);
+        CHECK(tree.finish() == blake3(expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing worse") {
+  allow_mapped_reads();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  const auto bytes = testing::random_bytes(random, 2 * k_segment);
+  bool was_mapped = false;
+  for (const std::size_t size : {k_segment, 2 * k_segment}) {
+    for (int round = 0; round < 12; ++round) {
+      write(scratch / "file", std::span(bytes).first(size));
+      const File file = File::open(scratch / "file");
+      was_mapped = was_mapped || file.map(0, size);
+      const std::uint64_t left = random() % (size - 4096);
+      const std::uint64_t when = random() % size;
+      bool cut = false;
+      Blake3Tree tree(size);
+      const auto message = testing::message_of([&] {
+        read_hashed(
+            file, tree, [&] { return 1024 + random() % 400'000; },
+            [&](std::uint64_t at) {
+              if (cut || at < when) return;
+              cut = true;
+              REQUIRE(::truncate(file.name().c_str(), static_cast<off_t>(left)) == 0);
+            });
+      });
+      CAPTURE(left);
+      CAPTURE(when);
+      // What was read before may be all that it had.
+      if (cut) CHECK(message == file.name() + ": became shorter while it was read");
+    }
+  }
+  WARN_MESSAGE(was_mapped, "this file system maps nothing, or has no preadv2(2) that does not wait");
+}
+
+TEST_CASE("the digest is that of the bytes that were read, while somebody writes to the file") {
+  allow_mapped_reads();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  constexpr std::size_t k_size = k_segment + 100'000;
+  write(scratch / "file", testing::random_bytes(random, k_size));
+  const File file = File::open(scratch / "file");
+  const Fd written(::open(file.name().c_str(), O_WRONLY | O_CLOEXEC));
+  REQUIRE(written);
+  std::atomic<bool> done = false;
+  std::thread writer([&, own = std::mt19937_64(random())]() mutable {
+    std::vector<std::uint8_t> some(8192);
+    while (!done) {
+      std::ranges::fill(some, static_cast<std::uint8_t>(own()));
+      static_cast<void>(::pwrite(written.get(), some.data(), some.size(), static_cast<off_t>(own() % (k_size - 8192))));
+    }
+  });
+  bool always = true;
+  for (int round = 0; round < 20; ++round) {
+    Blake3Tree tree(k_size);
+    const auto read = read_hashed(
+        file, tree, [] { return std::size_t{256} << 10; }, [](std::uint64_t) {});
+    always = always && tree.finish() == blake3(read);
+  }
+  done = true;
+  writer.join();
+  CHECK(always);
+}
