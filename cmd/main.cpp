@@ -106,19 +106,6 @@ void take_signals(std::stop_source stop) {
   signal(SIGPIPE, SIG_IGN);
 }
 
-// A file that is mapped may be cut off by another program; who reads it then finds out by read(2).
-void allow_mapped_reads() {
-  struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;
-  action.sa_sigaction = [](int number, siginfo_t* info, void*) {
-    MappedStretch::leave(info->si_addr);
-    signal(number, SIG_DFL);
-    raise(number);
-  };
-  sigaction(SIGBUS, &action, nullptr);
-  MappedStretch::allow();
-}
-
 int print_error(Context& context, const Error& error) {
   std::string line = "wdelta: ";
   if (!context.command.empty()) line += context.command + ": ";
@@ -187,7 +174,7 @@ int run(int argc, char** argv) {
   context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
                                                         context.quiet ? Notes::hidden : Notes::shown);
   take_signals(context.stop);
-  allow_mapped_reads();
+  MappedStretch::allow();
   try {
     if (version) {
       print_version(context);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csetjmp>
+#include <csignal>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -40,7 +41,7 @@ bool is_cached(int fd, std::uint64_t offset, std::size_t size_bytes) {
   return true;
 }
 
-// What a thread reads under the guard of leave().
+// What a thread is reading.
 struct Guarded {
   sigjmp_buf before;
   const std::uint8_t *begin, *end;
@@ -48,9 +49,24 @@ struct Guarded {
 
 thread_local Guarded* volatile guarded = nullptr;
 
+// Goes back to the read() of this thread that met the address.
+void leave_guarded(int number, siginfo_t* info, void*) {
+  Guarded* const here = guarded;
+  const auto* const met = static_cast<const std::uint8_t*>(info->si_addr);
+  if (here != nullptr && met >= here->begin && met < here->end) siglongjmp(here->before, 1);
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
 }  // namespace
 
-void MappedStretch::allow() { allowed = true; }
+void MappedStretch::allow() {
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = leave_guarded;
+  ::sigaction(SIGBUS, &action, nullptr);
+  allowed = true;
+}
 
 std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std::size_t size_bytes) {
   if (!allowed || size_bytes == 0 || !is_cached(fd, offset, size_bytes)) return std::nullopt;
@@ -75,7 +91,7 @@ bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), vo
   Guarded here;
   here.begin = begin;
   here.end = begin + size_bytes_;
-  // With the signal mask: leave() comes out of a handler, while which SIGBUS is blocked.
+  // With the signal mask: in the handler SIGBUS is blocked.
   if (sigsetjmp(here.before, 1) != 0) {
     guarded = nullptr;
     return false;
@@ -86,12 +102,6 @@ bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), vo
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guarded = nullptr;
   return true;
-}
-
-void MappedStretch::leave(const void* address) {
-  Guarded* const here = guarded;
-  if (here == nullptr || address < here->begin || address >= here->end) return;
-  siglongjmp(here->before, 1);
 }
 
 }  // namespace wdelta

@@ -11,8 +11,8 @@ namespace wdelta {
 /// A stretch of a file where the page cache has it, so that a pass over it needs no copy made by read(2) before.
 ///
 /// Another process may write to these bytes at any time: who reads a byte twice may find two. And it may cut the file
-/// off, upon which reading raises SIGBUS, or, in the page in which the file ends now, finds zeros. Hence only programs
-/// that call allow() get stretches, and they must have a handler of SIGBUS that calls leave().
+/// off, upon which reading raises SIGBUS, or, in the page in which the file ends now, finds zeros. Hence stretches are
+/// only for programs that have called allow().
 class MappedStretch {
  public:
   /// Nothing unless allow() was called, all of the stretch, as far as a few probes tell, is in the page cache, and the
@@ -36,9 +36,9 @@ class MappedStretch {
     return call([](void* held, const std::uint8_t* bytes) { (*static_cast<Work*>(held))(bytes); }, &work, at);
   }
 
+  /// For a program to call, never for a library in somebody else's: installs a handler of SIGBUS, which ends the
+  /// process as before where no read() met it.
   static void allow();
-  /// For a handler of SIGBUS: goes back to the read() of this thread that met `address`; returns when there is none.
-  static void leave(const void* address);
 
  private:
   MappedStretch(void* pages, std::size_t skipped, std::size_t size_bytes)

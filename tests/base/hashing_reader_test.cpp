@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -22,18 +21,6 @@ using namespace wdelta;
 namespace {
 
 constexpr std::size_t k_segment = Blake3Tree::k_segment_bytes;
-
-// As the program does; for the rest of this process.
-void allow_mapped_reads() {
-  struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;
-  action.sa_sigaction = [](int number, siginfo_t* info, void*) {
-    MappedStretch::leave(info->si_addr);
-    signal(number, SIG_DFL);
-  };
-  REQUIRE(sigaction(SIGBUS, &action, nullptr) == 0);
-  MappedStretch::allow();
-}
 
 void write(const std::filesystem::path& path, std::span<const std::uint8_t> bytes) {
   write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, Overwrite::yes, Durability::cached);
@@ -61,7 +48,7 @@ std::vector<std::uint8_t> read_hashed(const ByteReader& file, Blake3Tree& tree, 
 }  // namespace
 
 TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, in pieces of any size") {
-  allow_mapped_reads();
+  MappedStretch::allow();
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
@@ -90,7 +77,7 @@ TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, 
 }
 
 TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing worse") {
-  allow_mapped_reads();
+  MappedStretch::allow();
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
@@ -124,7 +111,7 @@ TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing
 }
 
 TEST_CASE("the digest is that of the bytes that were read, while somebody writes to the file") {
-  allow_mapped_reads();
+  MappedStretch::allow();
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;

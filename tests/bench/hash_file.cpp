@@ -3,6 +3,7 @@
 // Prints what b3sum prints, by the library's own reading and hashing: for timing one against the other.
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/mapped_stretch.hpp"
 #include "base/reader_digest.hpp"
 
 #include <cstdlib>
@@ -17,6 +18,7 @@ struct Silent final : wdelta::Progress {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  wdelta::MappedStretch::allow();
   Silent silent;
   const wdelta::Execution execution{argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1, &silent, {}};
   for (int i = 2; i < argc; ++i) {
