@@ -43,6 +43,19 @@ std::set<Digest> unreachable(const History& history, const std::vector<Digest>& 
   return left;
 }
 
+// A commit that lost books is damaged: the objects that these need would be taken for garbage, and could not be found
+// again by who has a copy of the book. What squash gave up may lack recipes.
+void require_recipes(const History& history, const std::set<Digest>& unfinished) {
+  for (const auto& [id, commit] : history.commits()) {
+    if (unfinished.contains(id) || commit.is_squashed()) continue;
+    const auto lacking = commit.lacking(commit.recipes_without({}));
+    if (lacking.empty()) continue;
+    throw Error(Fault::corrupt, commit_key(id),
+                fmt::format("no recipe makes {:?} ({})", lacking.front().path, lacking.front().digest.hex()),
+                "nothing was removed; run wdelta verify REPO");
+  }
+}
+
 std::vector<Digest> ever_named_in(const Repository& repository) {
   std::vector<Digest> named = repository.refs().all_targets(RefKind::branch);
   std::ranges::copy(repository.refs().all_targets(RefKind::tag), std::back_inserter(named));
@@ -132,6 +145,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   const std::vector<Digest> ever_named = ever_named_in(repository);
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
+  require_recipes(history, unfinished);
   const std::set<Digest> given_up = expired(history, now_s, grace);
   if (mode == GcMode::carry_out) {
     report.given_up = take_recipes(repository, history, given_up);

@@ -36,6 +36,16 @@ std::vector<Recipe> HistoryCommit::recipes_without(const std::set<Digest>& diges
   return left;
 }
 
+std::vector<FileIdentity> HistoryCommit::lacking(const std::vector<Recipe>& recipes) const {
+  RecipeGraph graph;
+  graph.add(recipes);
+  graph.settle();
+  std::vector<FileIdentity> left;
+  std::ranges::copy_if(files, std::back_inserter(left),
+                       [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
+  return left;
+}
+
 History History::read(const Repository& repository, const Execution& execution) {
   History history;
   const std::vector<Store::Listed> commits = repository.store().list("commits/");

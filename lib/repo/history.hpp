@@ -24,6 +24,8 @@ struct HistoryCommit {
   bool uses(const std::set<Digest>& digests) const;
   /// All recipes of its books but those that make or need one of these digests.
   std::vector<Recipe> recipes_without(const std::set<Digest>& digests) const;
+  /// The files that these recipes do not make.
+  std::vector<FileIdentity> lacking(const std::vector<Recipe>& recipes) const;
 };
 
 /// Every commit that there is, whether or not a branch leads to it.

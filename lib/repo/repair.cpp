@@ -72,16 +72,6 @@ struct BrokenCommit {
   std::map<Digest, std::uint64_t> wanted_sizes;
 };
 
-std::vector<FileIdentity> lacking(const HistoryCommit& commit, const std::vector<Recipe>& recipes) {
-  RecipeGraph graph;
-  graph.add(recipes);
-  graph.settle();
-  std::vector<FileIdentity> files;
-  std::ranges::copy_if(commit.files, std::back_inserter(files),
-                       [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
-  return files;
-}
-
 std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& can_follow) {
   std::vector<BrokenCommit> broken;
   for (const auto& [id, commit] : commits) {
@@ -93,7 +83,7 @@ std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& 
         found.wanted_sizes[recipe.digest] = recipe.size_bytes;
       }
     }
-    const std::vector<FileIdentity> files = lacking(commit, found.left);
+    const std::vector<FileIdentity> files = commit.lacking(found.left);
     for (const FileIdentity& file : files) found.wanted_sizes[file.digest] = file.size_bytes;
     if (!files.empty()) broken.push_back(std::move(found));
   }
@@ -140,7 +130,7 @@ RepairReport repair(Repository& repository, const std::optional<Digest>& commit,
                          [&](const Recipe& recipe) { return each.wanted_sizes.contains(recipe.digest); });
     if (!added.empty()) repository.put_book(each.id, {added, {}});
     added.insert(added.end(), each.left.begin(), each.left.end());
-    const std::vector<FileIdentity> files = lacking(*each.commit, added);
+    const std::vector<FileIdentity> files = each.commit->lacking(added);
     for (const FileIdentity& file : files) report.missing.push_back({each.id, file});
     report.repaired_commits += files.empty() ? 1 : 0;
   }

@@ -331,6 +331,9 @@ class SquashTest(testing.Case):
         fails_when(self.ids[2], lambda: (commits / f"{self.ids[2]}.json").unlink())
         fails_when(self.ids[4], lambda: spoil(commits / f"{self.ids[4]}.json"))
         fails_when("recipes/", lambda: spoil(next((self.repo / "recipes" / self.ids[5]).iterdir())))
+        # Objects that only their lost books need are not garbage.
+        for commit in self.ids:
+            fails_when(commit, lambda commit=commit: shutil.rmtree(self.repo / "recipes" / commit))
         fails_when("branches/", lambda: spoil(self.repo / "branches/main/0000000000000003"))
         fails_when("gc/plan.json", lambda: self.write("repo/gc/plan.json", b"{}"))
         # It says nothing that another run could not find out.
