@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "context.hpp"
 #include "delta/apply_checkpoint.hpp"
+#include "output_path.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -17,17 +18,22 @@ struct ApplyOptions {
   std::string output;
 };
 
-void refuse_delta_as_output(const ApplyOptions& options) {
-  std::error_code ignored;
+// A base may be replaced by its result, but if that is a directory, not be mixed with it.
+void refuse_input_as_output(const ApplyOptions& options) {
+  constexpr const char* k_hint = "put the result somewhere else";
   for (const std::string& delta : options.deltas) {
-    if (std::filesystem::equivalent(delta, options.output, ignored)) {
-      throw Error(Fault::usage, options.output, "is one of the deltas", "put the result somewhere else");
+    if (is_or_lies_in(options.output, delta)) {
+      throw Error(Fault::usage, options.output, "is one of the deltas, or lies in it", k_hint);
     }
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.base, ignored) && is_or_lies_in(options.output, options.base)) {
+    throw Error(Fault::usage, options.output, "is the base, or lies in it", k_hint);
   }
 }
 
 int run_apply(const ApplyOptions& options, Context& context) {
-  refuse_delta_as_output(options);
+  refuse_input_as_output(options);
   const Checkpoint base = open_checkpoint(options.base, context);
   const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());
   apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());

@@ -2,6 +2,7 @@
 #include "context.hpp"
 #include "delta/diff_checkpoint.hpp"
 #include "format.hpp"
+#include "output_path.hpp"
 #include "user/exit_codes.hpp"
 
 #include <filesystem>
@@ -145,12 +146,13 @@ BlockChoice choice_named(const std::string& name) {
   return BlockChoice::automatic;
 }
 
-// A delta that took the place of one of the checkpoints it is about would be lost work.
+// A delta that took the place of one of the checkpoints it is about would be lost work; one among its files would make
+// it another checkpoint.
 void refuse_input_as_output(const DiffOptions& options) {
-  std::error_code ignored;
   for (const std::string* input : {&options.base, &options.next}) {
-    if (!options.output.empty() && std::filesystem::equivalent(*input, options.output, ignored)) {
-      throw Error(Fault::usage, options.output, "is one of the two checkpoints", "write the delta somewhere else");
+    if (!options.output.empty() && is_or_lies_in(options.output, *input)) {
+      throw Error(Fault::usage, options.output, "is one of the two checkpoints, or lies in it",
+                  "write the delta somewhere else");
     }
   }
 }

@@ -46,7 +46,8 @@ int run_pull(const PullArguments& arguments, Context& context) {
                opened.commit.id.hex().substr(0, 12), report.written_files, size_text(report.written_bytes),
                size_text(report.fetched_bytes), report.kept_files, report.removed_files);
     if (!report.strays.empty())
-      fmt::print(stderr, "not of the commit, left alone: {}\n", fmt::join(report.strays, ", "));
+      fmt::print(stderr, "not of the commit, left alone: {}\n",
+                 printable(fmt::format("{}", fmt::join(report.strays, ", "))));
   }
   return 0;
 }

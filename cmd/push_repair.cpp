@@ -27,12 +27,13 @@ Json to_json(const RepairReport& report) {
 
 void print_report(const RepairReport& report, const Context& context) {
   for (const MissingFile& each : report.missing) {
-    fmt::print("{}: {} is still missing: {}\n", each.commit.hex(), each.file.path, each.file.digest.hex());
+    fmt::print("{}: {} is still missing: {}\n", each.commit.hex(), printable(each.file.path), each.file.digest.hex());
   }
   if (context.quiet) return;
   if (report.restored.empty() && report.missing.empty()) fmt::print("nothing is missing\n");
   for (const FileIdentity& file : report.restored) {
-    fmt::print("restored {} ({}, {})\n", file.path, size_text(file.size_bytes), file.digest.hex().substr(0, 16));
+    fmt::print("restored {} ({}, {})\n", printable(file.path), size_text(file.size_bytes),
+               file.digest.hex().substr(0, 16));
   }
   if (report.repaired_commits > 0) fmt::print("{} commits can be pulled again\n", report.repaired_commits);
 }

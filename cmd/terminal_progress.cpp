@@ -47,7 +47,7 @@ void TerminalProgress::draw(Clock::time_point now) {
 void TerminalProgress::note(std::string_view text) {
   if (notes_ == Notes::hidden) return;
   wipe();
-  fmt::print(stderr, "wdelta: {}: note: {}\n", command_, text);
+  fmt::print(stderr, "wdelta: {}: note: {}\n", command_, printable(std::string(text)));
 }
 
 void TerminalProgress::wipe() {

@@ -176,14 +176,18 @@ class DiffApplyTest(testing.Case):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
         (old,), (new,) = a.glob("*.safetensors"), b.glob("*.safetensors")
         before = testing.describe(self.scratch / "run")
+        (link := self.scratch / "link").symlink_to(a)
         for base, result, output in ((old, new, old), (old, new, new), (a, b, a), (a, b, b),
-                                     (old, new, os.path.relpath(new))):
-            self.run_fails(2, "diff", base, result, "-o", output)
+                                     (old, new, os.path.relpath(new)), (a, b, a / "delta"), (a, b, b / "sub" / "delta"),
+                                     (a, b, link / "delta"), (link, b, os.path.relpath(a / "delta"))):
+            self.run_fails(2, "diff", base, result, "-o", output, says="is one of the two checkpoints, or lies in it")
         self.write("full/file", "x")
         self.run_fails(3, "diff", a, b, "-o", self.scratch / "full", says="full")
         delta = self.diff(a, b, self.scratch / "delta")
         self.run_fails(3, "apply", a, delta, "-o", self.scratch / "full", says="full")
-        self.run_fails(3, "apply", a, delta, "-o", a)
+        for output in (a, a / "out", link / "out", delta, delta / "out"):
+            self.run_fails(2, "apply", a, delta, "-o", output, says="lies in it")
+        self.diff(old, new, a.parent / "beside.delta").unlink()
         self.assertEqual((self.scratch / "full" / "file").read_text(), "x")
         self.assertEqual(testing.describe(self.scratch / "run"), before)
         delta = self.diff(old, new, self.scratch / "file.delta")

@@ -129,6 +129,22 @@ class HostileTest(testing.Case):
         self.assert_printed_as_text(10, "verify", new, self.scratch / "pushed",
                                     says=[f"  tensors that differ: old{escaped}, new{escaped}"])
 
+    def test_names_of_files_are_printed_as_text(self):
+        self.write_weights("step/kept\x9b1m.safetensors", self.some_weights())
+        step, pushed, out = self.scratch / "step", self.scratch / "pushed", self.scratch / "out"
+        self.run_ok("push", step, pushed)
+        self.write("out/stray\x9b1m", b"")
+        said = self.run_any("pull", pushed, out).err
+        self.assertIn("left alone: stray\\xc2\\x9b1m\n", said)
+        self.assertNotIn("\x9b", said)
+        shutil.rmtree(pushed / "objects")
+        for base, says in ((self.scratch / "old", "kept\\xc2\\x9b1m.safetensors is still missing: "),
+                           (step, "restored kept\\xc2\\x9b1m.safetensors (")):
+            base.mkdir(exist_ok=True)
+            said = self.run_any("push", "--repair", "--base", base, pushed)
+            self.assertIn(says, said.out, self.told(said))
+            self.assertNotIn("\x9b", said.out + said.err)
+
     def test_paths_that_collide(self):
         files = self.manifest["files"]
         for name, listed in (
