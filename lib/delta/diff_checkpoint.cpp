@@ -106,6 +106,10 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
     change.places.push_back(compare_bytes(base_file, file, execution));
     return change;
   }
+  if (base.is_single_file() && !is_weights(base_file->path)) {
+    throw Error(Fault::usage, base.name(), "is no .safetensors file, so its tensors would not be looked at",
+                "give it a name that ends so");
+  }
   if (output) {
     require_replaceable(*output);
     remove_leftovers_of(*output);

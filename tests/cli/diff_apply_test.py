@@ -227,6 +227,15 @@ class DiffApplyTest(testing.Case):
         self.run_ok("apply", new.parent, delta, "-o", self.scratch / "out")
         self.assert_same_file(self.scratch / "out", old)
 
+    def test_a_base_that_is_not_looked_at_is_refused(self):
+        """Kinds of files go by their names, as in a repository: a blob of the Hub's cache has none."""
+        new = self.write_weights("new.safetensors", self.some_weights())
+        old = self.write("blob", new.read_bytes())
+        for extra in ([], ["-o", self.scratch / "delta"]):
+            self.run_fails(2, "diff", old, new, *extra, says="blob: is no .safetensors file",
+                           absent=self.scratch / "delta")
+        self.assertEqual(self.run_any("diff", "--exit-code", new, old).code, 0)
+
     def test_a_file_of_the_same_bytes_is_the_same(self):
         old = self.write_weights("old.safetensors", self.some_weights())
         new = self.write("new.safetensors", old.read_bytes())
