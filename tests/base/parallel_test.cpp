@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 
 namespace wdelta {
 
@@ -203,6 +204,8 @@ TEST_CASE("a stop that was asked for ends work as interrupted, before or in the 
         parallel_for(1000, execution, [&] {
           return [&](std::size_t) {
             if (++done == stop_at) stop.request_stop();
+            // Whoever asks may be held up before it does.
+            while (done > stop_at && !stop.stop_requested()) std::this_thread::yield();
           };
         });
       };
