@@ -26,10 +26,10 @@ bool is_in_memory(int fd) {
   return ::fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-// Whether it can be read without waiting for a disk, as one byte of each 256 KiB and the last say. A mapping that has
+// Whether it can be read without waiting for a disk, as one byte of each MiB and the last say. A mapping that has
 // to be read from a disk is slower than read(2), which reads ahead.
 bool is_cached(int fd, std::uint64_t offset, std::size_t size_bytes) {
-  constexpr std::size_t k_probe_each = std::size_t{256} << 10;
+  constexpr std::size_t k_probe_each = std::size_t{1} << 20;
   for (std::size_t at = 0; at < size_bytes; at += k_probe_each) {
     const std::size_t last = std::min(at + k_probe_each, size_bytes) - 1;
     char byte;
