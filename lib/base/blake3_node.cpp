@@ -112,9 +112,9 @@ void blake3_copied_chunks(const Blake3Kernel& kernel, const std::array<std::uint
     done = count / k_blake3_copied_chunks * k_blake3_copied_chunks;
     kernel.copy_and_hash_chunks(chunks, done, key.data(), first_chunk, flags, copy.data(), values);
   }
-  // So few that they are in the first-level cache still when they are hashed.
+  // So few that they are in a near cache still when they are hashed.
   for (std::size_t some; done < count; done += some) {
-    some = std::min(count - done, k_blake3_copied_chunks / 2);
+    some = std::min(count - done, k_blake3_copied_chunks);
     std::uint8_t* const copied = copy.data() + done * k_blake3_chunk_bytes;
     std::memcpy(copied, chunks + done * k_blake3_chunk_bytes, some * k_blake3_chunk_bytes);
     kernel.hash_chunks(copied, some, key.data(), first_chunk + done, flags, values + 8 * done);

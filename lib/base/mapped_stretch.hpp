@@ -30,7 +30,7 @@ class MappedStretch {
 
   /// Calls work(bytes), where these are those from `at` bytes behind the begin of the stretch on. Returns false when
   /// some that it read are there no more, or cannot be read from the disk: then it was left where it met them, by
-  /// siglongjmp(3), so nothing in it may need a destructor. read(2) says why.
+  /// siglongjmp(3), so nothing in it may need a destructor, and it may not throw. read(2) says why.
   template <typename Work>
   bool read(std::size_t at, Work work) const noexcept {
     return call([](void* held, const std::uint8_t* bytes) { (*static_cast<Work*>(held))(bytes); }, &work, at);
