@@ -33,8 +33,7 @@ class ByteReader {
   /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
   virtual void check_unchanged() const {}
   /// The same bytes where they lie in memory, where they can be had so; the range lies inside.
-  virtual std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const {
-    static_cast<void>(offset), static_cast<void>(size_bytes);
+  virtual std::optional<MappedStretch> map(std::uint64_t /*offset*/, std::size_t /*size_bytes*/) const {
     return std::nullopt;
   }
 };
