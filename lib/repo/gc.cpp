@@ -48,11 +48,11 @@ std::set<Digest> unreachable(const History& history, const std::vector<Digest>& 
 void require_recipes(const History& history, const std::set<Digest>& unfinished) {
   for (const auto& [id, commit] : history.commits()) {
     if (unfinished.contains(id) || commit.is_squashed()) continue;
-    const auto lacking = commit.lacking(commit.recipes_without({}));
-    if (lacking.empty()) continue;
-    throw Error(Fault::corrupt, commit_key(id),
-                fmt::format("no recipe makes {:?} ({})", lacking.front().path, lacking.front().digest.hex()),
-                "nothing was removed; run wdelta verify REPO");
+    if (const FileIdentity* file = commit.first_lacking(RecipeGraph::of(commit.recipes_without({})))) {
+      throw Error(Fault::corrupt, commit_key(id),
+                  fmt::format("no recipe makes {:?} ({})", file->path, file->digest.hex()),
+                  "nothing was removed; run wdelta verify REPO");
+    }
   }
 }
 
@@ -69,14 +69,10 @@ std::vector<Digest> take_recipes(Repository& repository, const History& history,
   std::vector<std::string> old_keys;
   for (const auto& [id, commit] : history.commits()) {
     if (given_up.contains(id) || !commit.uses(gone)) continue;
-    RecipeGraph graph;
-    graph.add(commit.recipes_without(gone));
-    graph.settle();
-    std::vector<Digest> files;
-    for (const FileIdentity& file : commit.files) files.push_back(file.digest);
+    const RecipeGraph graph = RecipeGraph::of(commit.recipes_without(gone));
     // Pushed while squash ran: it leads through what is gone, and goes on doing so.
-    if (!std::ranges::all_of(files, [&](const Digest& file) { return graph.can_make(file); })) continue;
-    const Digest book = repository.put_book(id, {graph.book_for(files, k_recent_ancestors), {}});
+    if (commit.first_lacking(graph)) continue;
+    const Digest book = repository.put_book(id, {graph.book_for(commit.digests(), k_recent_ancestors), {}});
     for (const StoredBook& stored : commit.books) {
       if (!stored.key.ends_with(book.hex() + ".json")) old_keys.push_back(stored.key);
     }

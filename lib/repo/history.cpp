@@ -36,14 +36,23 @@ std::vector<Recipe> HistoryCommit::recipes_without(const std::set<Digest>& diges
   return left;
 }
 
-std::vector<FileIdentity> HistoryCommit::lacking(const std::vector<Recipe>& recipes) const {
-  RecipeGraph graph;
-  graph.add(recipes);
-  graph.settle();
+std::vector<Digest> HistoryCommit::digests() const {
+  std::vector<Digest> all;
+  std::ranges::transform(files, std::back_inserter(all), &FileIdentity::digest);
+  return all;
+}
+
+std::vector<FileIdentity> HistoryCommit::lacking(const RecipeGraph& graph) const {
   std::vector<FileIdentity> left;
   std::ranges::copy_if(files, std::back_inserter(left),
                        [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
   return left;
+}
+
+const FileIdentity* HistoryCommit::first_lacking(const RecipeGraph& graph) const {
+  const auto lacks =
+      std::ranges::find_if(files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
+  return lacks == files.end() ? nullptr : &*lacks;
 }
 
 History History::read(const Repository& repository, const Execution& execution) {

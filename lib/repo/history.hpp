@@ -24,8 +24,12 @@ struct HistoryCommit {
   bool uses(const std::set<Digest>& digests) const;
   /// All recipes of its books but those that make or need one of these digests.
   std::vector<Recipe> recipes_without(const std::set<Digest>& digests) const;
-  /// The files that these recipes do not make.
-  std::vector<FileIdentity> lacking(const std::vector<Recipe>& recipes) const;
+  /// What `files` have.
+  std::vector<Digest> digests() const;
+  /// The files that `graph` has no way to.
+  std::vector<FileIdentity> lacking(const RecipeGraph& graph) const;
+  /// The first of them; null when there is none.
+  const FileIdentity* first_lacking(const RecipeGraph& graph) const;
 };
 
 /// Every commit that there is, whether or not a branch leads to it.

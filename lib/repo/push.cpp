@@ -44,8 +44,7 @@ struct Parent {
   /// The branch has no commit yet: begins it with this one.
   void begin_with(const HubBase& base) {
     commit = base.commit;
-    recipes.add(base.book.recipes);
-    recipes.settle();
+    recipes = RecipeGraph::of(base.book.recipes);
   }
 };
 
@@ -80,9 +79,7 @@ bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
 std::uint64_t put_anchor(Repository& repository, const Commit& commit, const RecipeBook& book,
                          const Checkpoint& checkpoint, const PushOptions& options, const Engine& engine,
                          const Execution& execution) {
-  RecipeGraph graph;
-  graph.add(book.recipes);
-  graph.settle();
+  const RecipeGraph graph = RecipeGraph::of(book.recipes);
   const RecipeGraph nothing_known;
   FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution, options.whole);
   std::vector<const FileIdentity*> files;

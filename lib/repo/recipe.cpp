@@ -116,6 +116,13 @@ RecipeBook book_from(std::string_view text, const std::string& object) {
   return book;
 }
 
+RecipeGraph RecipeGraph::of(const std::vector<Recipe>& recipes) {
+  RecipeGraph graph;
+  graph.add(recipes);
+  graph.settle();
+  return graph;
+}
+
 void RecipeGraph::add(const std::vector<Recipe>& book) { recipes_.insert(recipes_.end(), book.begin(), book.end()); }
 
 // Knuth's generalisation of Dijkstra's algorithm to hyperedges: digests are settled in the order of their cost, and a

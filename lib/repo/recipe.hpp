@@ -64,6 +64,8 @@ RecipeBook book_from(std::string_view text, const std::string& object);
 /// All recipes that are known, and for each digest the cheapest way to have it.
 class RecipeGraph {
  public:
+  /// Of these recipes and no others, settled.
+  static RecipeGraph of(const std::vector<Recipe>& recipes);
   /// Adds recipes; ones that are there already count once.
   void add(const std::vector<Recipe>& book);
   /// Bytes that are at hand and cost nothing.

@@ -83,7 +83,7 @@ std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& 
         found.wanted_sizes[recipe.digest] = recipe.size_bytes;
       }
     }
-    const std::vector<FileIdentity> files = commit.lacking(found.left);
+    const std::vector<FileIdentity> files = commit.lacking(RecipeGraph::of(found.left));
     for (const FileIdentity& file : files) found.wanted_sizes[file.digest] = file.size_bytes;
     if (!files.empty()) broken.push_back(std::move(found));
   }
@@ -130,7 +130,7 @@ RepairReport repair(Repository& repository, const std::optional<Digest>& commit,
                          [&](const Recipe& recipe) { return each.wanted_sizes.contains(recipe.digest); });
     if (!added.empty()) repository.put_book(each.id, {added, {}});
     added.insert(added.end(), each.left.begin(), each.left.end());
-    const std::vector<FileIdentity> files = each.commit->lacking(added);
+    const std::vector<FileIdentity> files = each.commit->lacking(RecipeGraph::of(added));
     for (const FileIdentity& file : files) report.missing.push_back({each.id, file});
     report.repaired_commits += files.empty() ? 1 : 0;
   }

@@ -27,9 +27,8 @@ class Squash {
       : repository_(&repository), history_(&history), gone_(std::move(gone)), engine_(&engine), execution_(&execution) {
     if (!from) return;
     // Whoever gets a delta from there must be able to make what it starts from: its book may end at an anchor before.
-    std::vector<Digest> files;
-    for (const FileIdentity& file : history.at(*from).files) files.push_back(file.digest);
-    added_ = graph_without_gone(history.at(*from)).book_for(files, 0);
+    const HistoryCommit& start = history.at(*from);
+    added_ = graph_without_gone(start).book_for(start.digests(), 0);
   }
 
   /// Makes every file of `target` that no recipe makes any more without what is given up; as deltas from `before`.
@@ -84,32 +83,28 @@ class Squash {
       if (given_up.contains(id)) continue;
       const bool wants_added = std::ranges::find(targets, id) != targets.end() || refers_to_added(commit);
       if (!commit.uses(gone_) && !wants_added) continue;
-      if (!lacking(commit, graph_without_gone(commit))) {
+      if (!commit.first_lacking(graph_without_gone(commit))) {
         if (!added_.empty()) repository_->put_book(id, {added_, {}});
         continue;
       }
       // Books of others may know ways that its own do not: an anchor that was stored after the commit was pushed.
       if (!all) all = graph_of_all();
-      if (lacking(commit, *all)) {
-        RecipeGraph before;
-        before.add(commit.recipes_without({}));
-        before.settle();
-        if (lacking(commit, before)) continue;  // gc has taken its bytes long ago, and then it was named
+      if (commit.first_lacking(*all)) {
+        // gc has taken its bytes long ago, and then it was named.
+        if (commit.first_lacking(RecipeGraph::of(commit.recipes_without({})))) continue;
         // Made from a commit that is given up only now, and the way through its parents was given up earlier.
         std::optional<Digest> kept = commit.parent;
-        while (kept && (given_up.contains(*kept) || lacking(history_->at(*kept), *all))) {
+        while (kept && (given_up.contains(*kept) || history_->at(*kept).first_lacking(*all))) {
           kept = history_->at(*kept).parent;
         }
         keep(id, kept, SquashInto::delta);
         all = graph_of_all();
       }
-      if (const FileIdentity* file = lacking(commit, *all)) {
+      if (const FileIdentity* file = commit.first_lacking(*all)) {
         throw Error(Fault::internal, file->path, fmt::format("commit {} could not be made any more", id.hex()),
                     "nothing was given up");
       }
-      std::vector<Digest> files;
-      for (const FileIdentity& file : commit.files) files.push_back(file.digest);
-      repository_->put_book(id, {all->book_for(files, k_recent_ancestors), {}});
+      repository_->put_book(id, {all->book_for(commit.digests(), k_recent_ancestors), {}});
     }
   }
 
@@ -138,13 +133,6 @@ class Squash {
     });
   }
 
-  // A file that cannot be made, or null.
-  static const FileIdentity* lacking(const HistoryCommit& commit, const RecipeGraph& graph) {
-    const auto lacks =
-        std::ranges::find_if(commit.files, [&](const FileIdentity& file) { return !graph.can_make(file.digest); });
-    return lacks == commit.files.end() ? nullptr : &*lacks;
-  }
-
   Repository* repository_;
   const History* history_;
   std::set<Digest> gone_;
@@ -160,16 +148,10 @@ std::set<Digest> gone_before(const History& history, const std::set<Digest>& giv
   std::set<Digest> gone = history.files_only_of(given_up);
   for (const auto& [id, commit] : history.commits()) {
     if (given_up.contains(id) || !commit.uses(gone)) continue;
-    RecipeGraph all;
-    all.add(commit.recipes_without({}));
-    all.settle();
-    RecipeGraph rest;
-    rest.add(commit.recipes_without(gone));
-    rest.settle();
+    const RecipeGraph all = RecipeGraph::of(commit.recipes_without({}));
+    const RecipeGraph rest = RecipeGraph::of(commit.recipes_without(gone));
     std::map<Digest, Recipe> led_through;
-    for (const FileIdentity& file : commit.files) {
-      if (!rest.can_make(file.digest)) all.collect(file.digest, led_through);
-    }
+    for (const FileIdentity& file : commit.lacking(rest)) all.collect(file.digest, led_through);
     for (const auto& [digest, recipe] : led_through) gone.erase(digest);
   }
   return gone;

@@ -14,9 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const std::vector<Recipe>& book = parsed.recipes;
     const RecipeBook again = book_from(to_text(parsed), "again");
     if (again.recipes != book || again.squashed != parsed.squashed) std::abort();
-    RecipeGraph graph;
-    graph.add(book);
-    graph.settle();
+    const RecipeGraph graph = RecipeGraph::of(book);
     std::map<Digest, Recipe> needed;
     for (const Recipe& recipe : book) {
       if (!graph.can_make(recipe.digest)) continue;

@@ -30,13 +30,6 @@ Recipe delta(const std::string& made, std::uint64_t length, const std::vector<st
   return recipe;
 }
 
-RecipeGraph settled(const std::vector<Recipe>& book) {
-  RecipeGraph graph;
-  graph.add(book);
-  graph.settle();
-  return graph;
-}
-
 Recipe reference(const std::string& made, std::uint64_t size) {
   Recipe recipe{digest(made), size, {"", 0, size}, false, {}};
   recipe.reference = ModelReference{{"org/model", std::string(40, 'c')}, made + ".safetensors", std::string(64, 'e')};
@@ -102,13 +95,13 @@ TEST_CASE("of a reference and an object with the same bytes the object is taken"
   for (const bool first : {true, false}) {
     std::vector<Recipe> book = {reference("b", 20), whole("b", 20), delta("c", 5, {"b"})};
     if (first) std::swap(book[0], book[1]);
-    const RecipeGraph graph = settled(book);
+    const RecipeGraph graph = RecipeGraph::of(book);
     CHECK(graph.is_stored_whole(digest("b")));
     CHECK(graph.references_for(digest("c")).empty());
     CHECK(graph.cost(digest("c")) == 25);
     CHECK(graph.book_for({digest("c")}, 5).size() == 3);
   }
-  const RecipeGraph graph = settled({reference("b", 20), delta("c", 5, {"b"})});
+  const RecipeGraph graph = RecipeGraph::of({reference("b", 20), delta("c", 5, {"b"})});
   CHECK_FALSE(graph.is_stored_whole(digest("b")));
   REQUIRE(graph.references_for(digest("c")).size() == 1);
   CHECK(graph.references_for(digest("c"))[0].name() == "hf://org/model@" + std::string(40, 'c') + "/b.safetensors");
@@ -147,8 +140,9 @@ TEST_CASE("a book with members of another form, or names that are none of object
 }
 
 TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") {
-  const RecipeGraph graph = settled({whole("a", 100), whole("b", 100), delta("b", 10, {"a"}), delta("c", 10, {"b"}),
-                                     delta("c", 150, {}), delta("d", 1, {"a", "c"}), whole("d", 500)});
+  const RecipeGraph graph =
+      RecipeGraph::of({whole("a", 100), whole("b", 100), delta("b", 10, {"a"}), delta("c", 10, {"b"}),
+                       delta("c", 150, {}), delta("d", 1, {"a", "c"}), whole("d", 500)});
   CHECK(graph.cost(digest("a")) == 100);
   CHECK(graph.cost(digest("b")) == 100);
   CHECK(graph.cost(digest("c")) == 110);
@@ -162,7 +156,7 @@ TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") 
 }
 
 TEST_CASE("a file compressed is one stored whole, and does not count where the file as it is was stored too") {
-  const RecipeGraph compressed = settled({delta("a", 60, {}), delta("b", 10, {"a"})});
+  const RecipeGraph compressed = RecipeGraph::of({delta("a", 60, {}), delta("b", 10, {"a"})});
   CHECK(compressed.is_stored_whole(digest("a")));
   CHECK(compressed.best(digest("a"))->is_delta);
   CHECK(compressed.chain_length(digest("b")) == 1);
@@ -170,14 +164,15 @@ TEST_CASE("a file compressed is one stored whole, and does not count where the f
   for (const bool first : {true, false}) {
     std::vector<Recipe> book = {delta("a", 60, {}), whole("a", 100), delta("b", 10, {"a"})};
     if (first) std::swap(book[0], book[1]);
-    const RecipeGraph both = settled(book);
+    const RecipeGraph both = RecipeGraph::of(book);
     CHECK_FALSE(both.best(digest("a"))->is_delta);
     CHECK(both.cost(digest("b")) == 110);
   }
   // A model on the Hub may go away, and deltas from other files are ways of their own.
-  const RecipeGraph others = settled({delta("a", 60, {}), reference("a", 100), whole("c", 10), delta("a", 5, {"c"})});
+  const RecipeGraph others =
+      RecipeGraph::of({delta("a", 60, {}), reference("a", 100), whole("c", 10), delta("a", 5, {"c"})});
   CHECK(others.cost(digest("a")) == 15);
-  CHECK(settled({delta("a", 60, {}), reference("a", 100)}).best(digest("a"))->is_delta);
+  CHECK(RecipeGraph::of({delta("a", 60, {}), reference("a", 100)}).best(digest("a"))->is_delta);
 }
 
 TEST_CASE("what is at hand costs nothing and is made of nothing") {
@@ -196,9 +191,9 @@ TEST_CASE("what is at hand costs nothing and is made of nothing") {
 }
 
 TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be made") {
-  const RecipeGraph graph =
-      settled({delta("x", 1, {"y"}), delta("y", 1, {"x"}), delta("self", 1, {"self"}), delta("z", 1, {"x", "a"}),
-               whole("a", 10), delta("a", 1, {"b"}), delta("b", 1, {"a"}), delta("twice", 1, {"a", "a"})});
+  const RecipeGraph graph = RecipeGraph::of({delta("x", 1, {"y"}), delta("y", 1, {"x"}), delta("self", 1, {"self"}),
+                                             delta("z", 1, {"x", "a"}), whole("a", 10), delta("a", 1, {"b"}),
+                                             delta("b", 1, {"a"}), delta("twice", 1, {"a", "a"})});
   for (const char* name : {"x", "y", "self", "z", "unknown"}) {
     CAPTURE(name);
     CHECK_FALSE(graph.can_make(digest(name)));
@@ -211,7 +206,7 @@ TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be mad
 
 TEST_CASE("costs that pass 2^64 stay at the top instead of turning cheap") {
   const RecipeGraph graph =
-      settled({whole("a", UINT64_MAX - 5), delta("b", 100, {"a"}), delta("c", UINT64_MAX, {"b"})});
+      RecipeGraph::of({whole("a", UINT64_MAX - 5), delta("b", 100, {"a"}), delta("c", UINT64_MAX, {"b"})});
   CHECK(graph.cost(digest("b")) == UINT64_MAX);
   CHECK(graph.cost(digest("c")) == UINT64_MAX);
 }
@@ -221,7 +216,7 @@ TEST_CASE("a chain of a hundred thousand deltas is settled and collected") {
   std::vector<Recipe> book = {whole("0", 10)};
   for (int i = 1; i <= k_length; ++i) book.push_back(delta(std::to_string(i), 1, {std::to_string(i - 1)}));
   std::ranges::reverse(book);
-  const RecipeGraph graph = settled(book);
+  const RecipeGraph graph = RecipeGraph::of(book);
   const Digest last = digest(std::to_string(k_length));
   CHECK(graph.cost(last) == 10 + k_length);
   CHECK(graph.chain_length(last) == k_length);
@@ -259,7 +254,7 @@ TEST_CASE("the way found for a digest never depends on the order of the recipes,
       }
     }
     for (int order = 0; order < 5; ++order) {
-      const RecipeGraph graph = settled(book);
+      const RecipeGraph graph = RecipeGraph::of(book);
       for (int i = 0; i < count; ++i) {
         const Digest made = digest(std::to_string(i));
         REQUIRE(graph.can_make(made) == cost.contains(made));
