@@ -19,13 +19,20 @@ Digest digest_of_text(const std::string& text) {
   return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
 }
 
-}  // namespace
-
-namespace {
 std::string book_folder(const Digest& commit) { return "recipes/" + commit.hex() + "/"; }
+
+std::string book_key(const Digest& commit, const Digest& book) { return book_folder(commit) + book.hex() + ".json"; }
+
 }  // namespace
 
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
+
+std::optional<Digest> commit_of_book(const std::string& key) {
+  const std::filesystem::path path = key;
+  const auto commit = Digest::parse(path.parent_path().filename().string());
+  const auto book = Digest::parse(path.stem().string());
+  return commit && book && key == book_key(*commit, *book) ? commit : std::nullopt;
+}
 
 namespace {
 
@@ -150,7 +157,7 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit, std::span<c
 Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
   const std::string text = to_text(book);
   const Digest digest = digest_of_text(text);
-  store_->put(book_folder(commit) + digest.hex() + ".json", text);
+  store_->put(book_key(commit, digest), text);
   return digest;
 }
 

@@ -92,6 +92,8 @@ class Repository {
 };
 
 std::string commit_key(const Digest& id);
+/// The commit whose recipe book has that key; nothing when it is the key of none.
+std::optional<Digest> commit_of_book(const std::string& key);
 
 /// A repository and maybe a revision in it, as a user writes them.
 struct Location {

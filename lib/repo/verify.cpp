@@ -15,9 +15,10 @@ namespace wdelta {
 
 namespace fs = std::filesystem;
 
-Finding finding_of(const std::string& object, const Error& error) {
+void VerifyReport::add(const std::string& object, const Error& error) {
   const bool said = error.object() == object || error.object().ends_with("/" + object);
-  return {object, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}};
+  findings.push_back({object, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}});
+  if (hint.empty()) hint = error.hint();
 }
 
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
@@ -39,7 +40,7 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
       }
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
-      report.findings.push_back(finding_of(file.identity.path, error));
+      report.add(file.identity.path, error);
     }
   }
   return report;

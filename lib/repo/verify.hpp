@@ -20,15 +20,15 @@ struct Finding {
   std::vector<std::string> tensors;  ///< those that differ, where that could be told
 };
 
-/// What is said of an object; that it is of this one is not said twice.
-Finding finding_of(const std::string& object, const Error& error);
-
 struct VerifyReport {
   std::size_t checked = 0;  ///< files or objects
   std::uint64_t checked_bytes = 0;
   std::size_t taken_count = 0;  ///< commits that were given up, and whose bytes gc took: nothing to rebuild
   std::vector<Finding> findings;
   std::string hint;  ///< a way out, where there is one
+
+  /// Adds what is said of `object`, which is not named twice, and the way out if there is none yet.
+  void add(const std::string& object, const Error& error);
 };
 
 /// Compares every file of `directory` with what `commit` says, by digest; names the tensors that differ by rebuilding
@@ -45,11 +45,11 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
 enum class VerifyDepth { quick, objects, deep };
 
 /// Checks everything in the repository: every document against its digest and, unless quick, every object against its
-/// name; that the entries of branches and tags are without gaps and name commits that are there, as does every commit
-/// its parent; that every file of every commit can be made from objects that are there and long enough, or from files
-/// of models that are there and what they were; the plan of gc. A commit that was given up (squash) may lack recipes,
-/// unless a branch, a tag or a second child makes it wanted again. Throws network when nothing else is wrong and the
-/// Hub cannot be asked.
+/// name; that nothing else lies among them; that the entries of branches and tags are without gaps and name commits
+/// that are there, as does every commit its parent; that every file of every commit can be made from objects that are
+/// there and long enough, or from files of models that are there and what they were; the plan of gc. A commit that was
+/// given up (squash) may lack recipes, unless a branch, a tag or a second child makes it wanted again. Throws network
+/// when nothing else is wrong and the Hub cannot be asked.
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 

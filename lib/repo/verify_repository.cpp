@@ -38,6 +38,7 @@ class RepositoryCheck {
       check(listed, [&] { check_commit(listed.key); });
     }
     check_wanted();
+    check_books();
     for (const Store::Listed& listed : list("gc/")) {
       if (listed.key == k_gc_plan_key) check(listed, [&] { read_gc_plan(repository_->store()); });
     }
@@ -61,8 +62,7 @@ class RepositoryCheck {
       body();
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
-      if (report_.hint.empty()) report_.hint = error.hint();
-      report_.findings.push_back(finding_of(listed.key, error));
+      report_.add(listed.key, error);
     }
   }
 
@@ -106,7 +106,7 @@ class RepositoryCheck {
             fmt::format("{} {} has a fork: commit {} is not in its history", word, fork.name, fork.commit.hex()));
       }
     } catch (const Error& error) {
-      report_.findings.push_back({error.object(), error.what(), {}});
+      report_.add(error.object(), error);
     }
   }
 
@@ -119,6 +119,7 @@ class RepositoryCheck {
   void check_commit(const std::string& key) {
     const auto id = Digest::parse(fs::path(key).stem().string());
     if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
+    seen_.insert(*id);
     const Commit commit = repository_->commit(*id);
     if (const auto& parent = commit.manifest.parent) {
       ++child_counts_[*parent];
@@ -158,6 +159,19 @@ class RepositoryCheck {
     }
   }
 
+  // Those of commits that are there were read with them; others are of pushes that have not come to their end, or never
+  // will.
+  void check_books() {
+    for (const Store::Listed& listed : list("recipes/")) {
+      const auto commit = commit_of_book(listed.key);
+      if (commit && seen_.contains(*commit)) continue;
+      check(listed, [&] {
+        if (!commit) throw Error(Fault::corrupt, listed.key, "has no name of a recipe book");
+        repository_->read_books(*commit, {&listed, 1});
+      });
+    }
+  }
+
   void check_recipe(const Recipe& recipe, const std::string& key) {
     if (recipe.reference) {
       references_.push_back(recipe);
@@ -187,7 +201,7 @@ class RepositoryCheck {
   } catch (const Error& error) {
     // What the Hub does not say is no finding; but those that there are must not be lost over it.
     if (error.fault() == Fault::interrupted || report_.findings.empty()) throw;
-    report_.findings.push_back({error.object(), error.what(), {}});
+    report_.add(error.object(), error);
   }
 
   // Each file once, however many commits have it. What the commit before was made from stays open meanwhile: most
@@ -219,6 +233,7 @@ class RepositoryCheck {
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
+  std::set<Digest> seen_;                       // commits, damaged ones included
   std::map<Digest, std::size_t> child_counts_;  // by parent
   std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
   std::set<Digest> rebuilt_;

@@ -9,6 +9,12 @@
 
 namespace wdelta {
 
+namespace {
+
+constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO restores it from a copy";
+
+}  // namespace
+
 void VersionFinder::add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file) {
   versions_.emplace(identity.digest, whole_version(identity, std::move(file), Fault::base_mismatch));
 }
@@ -55,8 +61,7 @@ std::shared_ptr<const ByteReader> open_reference(const Repository& repository, c
                                                  const std::string& path, const Execution& execution) {
   const ModelReference& reference = *recipe.reference;
   const auto gone = [&](const std::string& why) {
-    return Error(Fault::not_found, reference.name(), fmt::format("{}; {} is made from it", why, path),
-                 "wdelta push --repair --base DIR REPO restores it from a copy");
+    return Error(Fault::not_found, reference.name(), fmt::format("{}; {} is made from it", why, path), k_repair_hint);
   };
   if (auto local = open_downloaded(repository.models(), recipe, execution)) return local;
   std::shared_ptr<const ByteReader> file;
@@ -111,7 +116,7 @@ FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
   }
   const std::string key = object_key(recipe.bytes.object);
   std::shared_ptr<const ByteReader> object = repository_->store().get(key);
-  if (!object) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path));
+  if (!object) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path), k_repair_hint);
   if (recipe.bytes.offset != 0 || recipe.bytes.length != object->size_bytes()) {
     object = std::make_shared<SliceReader>(object, recipe.bytes.offset, recipe.bytes.length);
   }

@@ -104,13 +104,29 @@ TEST_CASE("an object, manifest or book that is missing is found and named") {
   CHECK(world.verify() == std::vector<std::string>());
 }
 
-TEST_CASE("a file under objects or commits whose name is none is found") {
-  for (const std::string key : {"objects/ab/readme", "objects/stray", "commits/readme.json"}) {
+TEST_CASE("a file under objects, commits or recipes whose name is none is found") {
+  const std::string id(64, 'a');
+  for (const std::string& key :
+       {std::string("objects/ab/readme"), std::string("objects/stray"), std::string("commits/readme.json"),
+        std::string("recipes/readme"), "recipes/" + id + ".json", "recipes/" + id + "/readme.json",
+        "recipes/" + id + "/" + id, "recipes/deeper/" + id + "/" + id + ".json"}) {
     const World world;
     world.push_step(0);
     put_file(world.repository_path() / key, "x");
     CHECK(mentions(world.verify(), key));
   }
+}
+
+TEST_CASE("a book of a push that did not come to its end is checked as well") {
+  const World world;
+  world.push_step(0);
+  Repository repository = world.repository();
+  const Digest unfinished = blake3(std::span<const std::uint8_t>());
+  const Digest book = repository.put_book(unfinished, {});
+  CHECK(world.verify() == std::vector<std::string>());
+  const std::string key = "recipes/" + unfinished.hex() + "/" + book.hex() + ".json";
+  put_flipped(world.repository_path() / key, world.stored().at(key), 5);
+  CHECK(mentions(world.verify(), key));
 }
 
 TEST_CASE("a commit that can no longer be rebuilt is found, file by file") {
