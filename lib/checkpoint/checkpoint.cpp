@@ -22,14 +22,9 @@ bool is_left_out(const fs::path& relative) {
   return is_temporary_name(name);
 }
 
-void require_name(const fs::path& on_disk, const std::string& place) {
-  const char* reason = why_not_a_place(place);
-  if (reason == nullptr) return;
-  throw Error(Fault::unsupported, on_disk.string(), fmt::format("its name {}, so it cannot be kept", reason));
-}
-
 CheckpointFile look_at(const fs::path& on_disk, std::string place) {
-  require_name(on_disk, place);
+  if (const char* reason = why_not_a_place(place))
+    throw Error(Fault::unsupported, on_disk.string(), fmt::format("its name {}, so it cannot be kept", reason));
   const auto stamp = stamp_of(on_disk);
   if (!stamp) throw Error(Fault::local, on_disk.string(), "vanished, or is a symlink to nothing");
   const auto open = [on_disk]() -> std::shared_ptr<const ByteReader> {
@@ -46,19 +41,19 @@ struct Found {
 void walk(const fs::path& directory, const fs::path& relative, const PathFilter& filter, Found& found) {
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-      const fs::path place = relative / entry.path().filename();
-      if (is_left_out(place)) continue;
+      const fs::path relative_path = relative / entry.path().filename();
+      if (is_left_out(relative_path)) continue;
       if (!entry.is_symlink() && entry.is_directory()) {
-        walk(entry.path(), place, filter, found);
+        walk(entry.path(), relative_path, filter, found);
         continue;
       }
-      if (!filter.takes(place.generic_string())) continue;
+      const std::string place = relative_path.generic_string();
+      if (!filter.takes(place)) continue;
       std::error_code leads_nowhere;
-      if (entry.is_regular_file(leads_nowhere)) {
-        found.files.push_back(look_at(entry.path(), place.generic_string()));
+      if (entry.is_regular_file(leads_nowhere) && why_not_a_place(place) == nullptr) {
+        found.files.push_back(look_at(entry.path(), place));
       } else {
-        require_name(entry.path(), place.generic_string());
-        found.others.push_back(place.generic_string());
+        found.others.push_back(place);
       }
     }
   } catch (const fs::filesystem_error& error) {

@@ -34,7 +34,8 @@ bool is_loaded_by_name(std::string_view path);
 /// Whether every shard that an index names must be there.
 enum class Shards { required, any };
 
-/// What to do about what is neither a directory nor a file nor a symlink to one: a FIFO, a socket, another symlink.
+/// What to do about what a commit cannot hold: what is neither a directory nor a file nor a symlink to one (a FIFO, a
+/// socket, another symlink), and files whose names may not be places.
 enum class Others { refuse, tell_apart };
 
 /// A set of files with their places: one safetensors file, a directory with everything in it, or what a commit holds.
@@ -49,7 +50,7 @@ class Checkpoint {
   /// is not there; unsupported for a name that is not UTF-8 or may not be a place. With Shards::required it is to be
   /// kept: then unsupported, too, for names that collide where case does not count.
   /// Only what `filter` takes of a directory is looked at; a shard that it leaves out need only be there.
-  /// With Others::tell_apart what is no file in a directory is not refused: others() names it.
+  /// With Others::tell_apart what a commit cannot hold in a directory is not refused: others() names it.
   static Checkpoint open(const std::filesystem::path& path, Shards shards = Shards::required,
                          const PathFilter& filter = {}, Others others = Others::refuse);
 
@@ -58,7 +59,7 @@ class Checkpoint {
   /// Ordered by path.
   const std::vector<CheckpointFile>& files() const { return files_; }
   const CheckpointFile* find(std::string_view path) const;
-  /// Places of what is no file, ordered.
+  /// What a commit cannot hold, by its path below the directory, ordered.
   const std::vector<std::string>& others() const { return others_; }
   /// Whether its files can be found again by their stamps: those of a commit and those in memory cannot.
   bool is_on_disk() const { return !files_.empty() && files_.front().stamp.has_value(); }

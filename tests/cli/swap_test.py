@@ -5,7 +5,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -167,29 +166,6 @@ class SwapTest(testing.Case):
         self.swap(1, "--force")
         self.assert_same_tree(self.out, self.steps[1])
 
-    def test_a_stray_in_the_way_is_refused_before_anything_changes(self):
-        self.push_steps()
-        (self.steps[1] / "trainer").mkdir()
-        (self.steps[1] / "trainer" / "state").write_text("x")
-        (self.steps[1] / "notes").write_text("x")
-        deep = self.run_ok("push", self.steps[1], self.repo, "--step", 5).strip()
-        for stray in ("trainer", "notes/mine", "config.json/mine"):
-            self.run_ok("pull", self.at(0), self.out)
-            path = self.out / stray
-            if path.parent.is_file():
-                path.parent.unlink()
-            path.parent.mkdir(exist_ok=True)
-            path.write_text("mine")
-            before = testing.describe(self.out)
-            for words in WAYS:
-                for force in ((), ("--force",)):
-                    with self.subTest(stray, words=words, force=force):
-                        self.run_fails(3, "pull", *words, *force, f"{self.repo}@{deep}", self.out,
-                                       says=[stray, "in the way", "move it away"])
-                        self.assertEqual(testing.describe(self.out), before)
-                        self.assertEqual(self.beside(), [])
-            shutil.rmtree(self.out)
-
     def test_what_a_killed_pull_left_goes_when_there_is_nothing_to_do(self):
         self.push_steps(1)
         for words in WAYS:
@@ -199,90 +175,6 @@ class SwapTest(testing.Case):
                 (self.out / ".wdelta" / left).write_text("{}")
             self.assertIn('"written":0', self.run_ok("pull", "--json", *words, self.at(0), self.out))
             self.assertEqual(sorted(os.listdir(self.out / ".wdelta")), ["lock", "state.json"], words)
-
-    def odd_things(self):
-        """What is neither a file nor a directory, nor leads to a file: how each is made."""
-        def bind(path):
-            server = socket.socket(socket.AF_UNIX)
-            self.addCleanup(server.close)
-            server.bind(str(path))
-
-        return {"a FIFO": os.mkfifo, "a socket": bind,
-                "a symlink to a directory": lambda path: path.symlink_to(self.scratch),
-                "a symlink to nothing": lambda path: path.symlink_to("nowhere"),
-                "a symlink to itself": lambda path: path.symlink_to(path.name)}
-
-    def stamps(self):
-        """Whatever lies in the directory, each as it is: nothing is read."""
-        paths = (self.out / folder / name for folder, folders, files in os.walk(self.out) for name in folders + files)
-        found = {path: os.lstat(path) for path in paths if ".wdelta" not in path.parts}
-        return {path: (status.st_ino, status.st_mode, status.st_mtime_ns) for path, status in found.items()}
-
-    def test_what_is_no_file_and_not_of_the_commit_is_left_alone(self):
-        self.push_steps()
-        self.swap(0)
-        for kind, make in self.odd_things().items():
-            make(self.out / "latest")
-            (self.out / "sub").mkdir(exist_ok=True)
-            make(self.out / "sub" / "odd")
-            before = self.stamps()
-            for words in WAYS:
-                for force in ((), ("--force",)):
-                    with self.subTest(kind, words=words, force=force):
-                        for step in (1, 0):
-                            told = self.run_any("pull", *words, *force, self.at(step), self.out, timeout=20)
-                            self.assertEqual(told.code, 0, self.told(told))
-                            self.assertIn("left alone: latest, sub/odd\n", told.err)
-                            self.run_ok("verify", self.out, self.at(step), timeout=20)
-                        for name in ("latest", "sub/odd"):
-                            self.assertEqual(self.stamps()[self.out / name], before[self.out / name])
-            make(self.out / "odd.safetensors")  # a loader would stumble over it
-            before = self.stamps()
-            with self.subTest(kind):
-                self.run_fails(3, "pull", self.at(0), self.out, says=["odd.safetensors", "--force"], timeout=20)
-                self.assertEqual(self.stamps(), before)
-                wrong = self.run_fails(10, "verify", self.out, self.at(0), timeout=20)
-                self.assertIn("odd.safetensors: is not of the commit", wrong.out)
-                self.run_ok("pull", "--force", self.at(0), self.out, timeout=20)
-            self.assertFalse(os.path.lexists(self.out / "odd.safetensors"), kind)
-            (self.out / "latest").unlink()
-            (self.out / "sub" / "odd").unlink()
-
-    def test_what_is_no_file_in_the_place_of_one_is_a_change(self):
-        self.push_steps()
-        self.swap(0)
-        for kind, make in self.odd_things().items():
-            for words in WAYS:
-                for place in ("config.json", "tokenizer.json", "model-00001-of-00002.safetensors"):
-                    with self.subTest(kind, words=words, place=place):
-                        (self.out / place).unlink()
-                        make(self.out / place)
-                        before = self.stamps()
-                        for step in (0, 1):
-                            self.run_fails(3, "pull", *words, self.at(step), self.out, says=[place, "--force"],
-                                           timeout=20)
-                            self.assertEqual(self.stamps(), before)
-                        wrong = self.run_fails(10, "verify", self.out, self.at(0), timeout=20)
-                        self.assertIn(f"{place}: is no file", wrong.out)
-                        for step in (1, 0):
-                            self.run_ok("pull", *words, "--force", self.at(step), self.out, timeout=20)
-                            self.assert_same_tree(self.out, self.steps[step])
-
-    def test_a_symlink_in_the_place_of_a_directory_is_in_the_way(self):
-        self.push_steps(1)
-        (self.steps[0] / "sub").mkdir()
-        (self.steps[0] / "sub" / "side").write_text("x")
-        self.run_ok("push", self.steps[0], self.repo, "--step", 5)
-        self.run_ok("pull", self.repo, self.out)
-        (self.out / "sub").rename(self.scratch / "elsewhere")
-        (self.out / "sub").symlink_to(self.scratch / "elsewhere")
-        (self.scratch / "elsewhere" / "side").write_text("mine")
-        before = self.stamps()
-        for words in WAYS:
-            for force in ((), ("--force",)):
-                self.run_fails(3, "pull", *words, *force, self.repo, self.out, says=["sub", "in the way of sub/side"])
-                self.assertEqual(self.stamps(), before)
-        self.assertEqual((self.scratch / "elsewhere" / "side").read_text(), "mine")
 
     def test_a_file_that_changed_unseen_is_fetched_anew(self):
         """A stamp that is believed, and bytes that are others all the same."""
