@@ -63,7 +63,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
 Error no_such_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
-  return {Fault::usage, word, "is no command", hint_for(word, names, "wdelta --help lists the commands")};
+  return {Fault::usage, word.empty() ? "''" : word, "is no command",
+          hint_for(word, names, "wdelta --help lists the commands")};
 }
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& error) {

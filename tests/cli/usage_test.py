@@ -18,6 +18,7 @@ class MistypedTest(testing.Case):
         self.assert_hint("did you mean verify?", "verfy", says="verfy: is no command")
         self.assert_hint("did you mean pull?", "help", "pul", says="help: pul: is no command")
         self.assert_hint("wdelta --help lists the commands", "frobnicate", says="frobnicate: is no command")
+        self.assert_hint("wdelta --help lists the commands", "", says="'': is no command")
         self.assert_hint("wdelta --help lists the commands", "x" * 100000, says="x" * 100000 + ": is no command")
 
     def test_the_option_that_was_meant_is_named(self):
