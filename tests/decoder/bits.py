@@ -22,10 +22,12 @@ class BitReader:
 
     def zeros(self, most):
         """How many zero bits come before the next 1, which is taken too."""
-        count = 0
-        while not self.take(1):
-            count += 1
-            require(count <= most, f"{self._what}: more than {most} zero bits before a number")
+        at, end = self._at // 8, (self._at + most) // 8 + 1
+        ahead = int.from_bytes(self._content[at:end], "little") >> self._at % 8
+        count = (ahead & -ahead).bit_length() - 1 if ahead else most + 1
+        require(self._at + min(count, most) < 8 * len(self._content), f"{self._what}: cut")
+        require(count <= most, f"{self._what}: more than {most} zero bits before a number")
+        self._at += count + 1
         return count
 
     def golomb(self, order):

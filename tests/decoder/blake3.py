@@ -148,6 +148,12 @@ def keyed_blake3(key, content):
 
 def blake3(content):
     """The digest of content as 64 lower-case hexadecimal digits."""
+    return _blake3(bytes(content))
+
+
+# Who damages one part of a delta after the other hashes what is around it again and again.
+@lru_cache(maxsize=256)
+def _blake3(content):
     if len(content) >= _B3SUM_FROM and shutil.which("b3sum"):
         done = subprocess.run(["b3sum", "--no-names"], input=content, stdout=subprocess.PIPE, check=True)
         return done.stdout.decode("ascii").strip()

@@ -2,35 +2,50 @@
 """Classed blocks: the section of that name in wdelta-delta(5)."""
 
 from array import array
-from functools import cached_property
+from bisect import bisect_right
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from bits import BitReader
-from elements import BLOCK_ELEMENTS, TYPECODE, order
+from elements import BLOCK_ELEMENTS, elements_of, order
 from frequencies import TOTAL, bucket_start
 from refusal import require
 
 LOW, HIGH = 1 << 15, 1 << 16  # where a coder's state ends
 MOST_CHANGES = 65536  # of a batch
 
+_WITHOUT_SIGN = bytes(byte << 1 & 255 for byte in range(256))
+_HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
+
 
 def coder_count(changes):
     return 1 if changes < 128 else 2 if changes < 256 else 4 if changes < 512 else 8
 
 
-def context_of(value, width, floating):
-    bits = 8 * width
+def contexts_of(content, width, floating):
+    """The context of each element, a byte each."""
+    content = bytes(content)
+    highest = content[width - 1::width]
     if not floating:
-        return value >> (bits - 8)
-    return (value << 1 if width == 1 else value >> (bits - 9)) & 255
+        return highest
+    # A bit of the byte below is in the sign's stead. All elements at once, each in a byte of an integer.
+    contexts = int.from_bytes(highest.translate(_WITHOUT_SIGN), "little")
+    if width > 1:
+        contexts |= int.from_bytes(content[width - 2::width].translate(_HIGHEST_BIT), "little")
+    return contexts.to_bytes(len(highest), "little")
 
 
-def places_of_classes(elements, group, width, floating):
-    """For each class of the group the places of its elements in the strip."""
-    class_of = [group.class_of(context) for context in range(256)]
+@lru_cache(maxsize=64)
+def _class_of_contexts(bounds):
+    return bytes(bisect_right(bounds, context) for context in range(256))
+
+
+def places_of_classes(content, group, width, floating):
+    """For each class of the group the places of its elements in the strip, whose bytes content is."""
+    class_of = _class_of_contexts(tuple(group.bounds))
     places = [[] for _ in group.classes]
-    for place, value in enumerate(elements):
-        places[class_of[context_of(value, width, floating)]].append(place)
+    for place, number in enumerate(contexts_of(content, width, floating).translate(class_of)):
+        places[number].append(place)
     return places
 
 
@@ -53,10 +68,9 @@ class ClassedStrip:
 
     def applied(self, base, floating):
         """The elements of the result in bytes and how many of them changed; base is the bytes of the base's."""
-        old = array(TYPECODE[self._width])
-        old.frombytes(base)
-        new, bits = array(TYPECODE[self._width], old), 8 * self._width
-        places = places_of_classes(old, self._group, self._width, floating)
+        old, bits = elements_of(base, self._width), 8 * self._width
+        new = array(old.typecode, old)
+        places = places_of_classes(base, self._group, self._width, floating)
         classes = _classes(self._group.counts[self._place])
         before, rank = None, -1
         for number, (gap, distance, sign) in zip(classes, self._batch.changes[self._place]):

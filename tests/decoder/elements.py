@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dtypes, element widths and kinds, and steps: "Elements" and "Steps" of wdelta-delta(5)."""
 
+from array import array
+
 BITS = {
     "F64": 64, "I64": 64, "U64": 64, "C64": 64,
     "F32": 32, "I32": 32, "U32": 32,
@@ -11,6 +13,13 @@ BITS = {
 FLOATING = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}
 BLOCK_ELEMENTS = 65536
 TYPECODE = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def elements_of(content, width):
+    """The elements of so many bytes each, as numbers."""
+    elements = array(TYPECODE[width])
+    elements.frombytes(content)
+    return elements
 
 
 def width_of(dtype):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buckets, weights and frequencies: "Classed blocks" and "Groups" of wdelta-delta(5)."""
 
+from itertools import accumulate
+
 TOTAL = 1024
 
 
@@ -60,5 +62,5 @@ class Symbols:
 
     def __init__(self, weights):
         self.frequency = frequencies(weights)
-        self.begin = [sum(self.frequency[:symbol]) for symbol in range(len(weights))]
+        self.begin = [0, *accumulate(self.frequency[:-1])]
         self.at = [symbol for symbol, often in enumerate(self.frequency) for _ in range(often)]

@@ -112,9 +112,6 @@ class Group(Parameters):
     def _take_mask(self, length):
         return self._bits.take(length + -length % 8)
 
-    def class_of(self, context):
-        return sum(bound <= context for bound in self.bounds)
-
     def turned(self, element):
         """Whether the sign of an element is turned round, counted from the beginning of the tensor."""
         if not self.masked:

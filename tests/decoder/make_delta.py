@@ -3,10 +3,11 @@
 
 import json
 from itertools import cycle, groupby
+from operator import ne
 
 from afresh import AFRESH
 from blake3 import blake3
-from elements import BLOCK_ELEMENTS, FLOATING, order, width_of
+from elements import BLOCK_ELEMENTS, FLOATING, elements_of, order, width_of
 from group import Referable, Shape, row_length
 from make_afresh import make_afresh
 from make_group import CLASSED, Grouping, make_group
@@ -141,7 +142,7 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
             base = base_files[number][1][slice(*found[number][source_name][3:])]
         new, coded = result[begin:end], []
         elements += (end - begin) // width
-        changed += sum(base[i:i + width] != new[i:i + width] for i in range(0, len(new), width))
+        changed += sum(map(ne, elements_of(base, width), elements_of(new, width)))
         if base == new and number is not None:
             continue
         step, blocks = BLOCK_ELEMENTS * width, []

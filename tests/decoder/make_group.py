@@ -6,7 +6,7 @@ from collections import namedtuple
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
 from counts import FIRST_ORDER, ExpectedCount, order_for, share
-from elements import order
+from elements import elements_of, order
 from frequencies import TOTAL, bucket_of, weight_of
 from group import Shape, symbols_of
 from reference import MOST_DISTANCE_BUCKETS, MOST_GAP_BUCKETS, Differences, all_used, rarer_code, referring
@@ -34,7 +34,7 @@ NO_FLAWS = Flaws()
 
 
 class Masks:
-    """Both masks of a group, and what class_of and classes mean to places_of_classes."""
+    """Both masks of a group, and what bounds and classes mean to places_of_classes."""
 
     def __init__(self, grouping, bounds, first_element, row):
         self.bounds, self.classes = bounds, range(len(bounds) + 1)
@@ -44,9 +44,6 @@ class Masks:
         self.head = int(self.columns is not None) | int(self.rows is not None) << 1
         self.sign = grouping.sign if self.head else NO_SIGNS
 
-    def class_of(self, context):
-        return sum(bound <= context for bound in self.bounds)
-
     def turned(self, element):
         if not self.row:
             return 0
@@ -55,9 +52,11 @@ class Masks:
 
 
 def _changes(old, new, begin, masks, width, floating):
-    """The changes of a strip, class by class; old and new are lists of elements."""
+    """The changes of a strip, class by class; old and new are its bytes."""
     half, changes = 1 << (8 * width - 1), []
-    for number, places in enumerate(places_of_classes(old, masks, width, floating)):
+    places_of = places_of_classes(old, masks, width, floating)
+    old, new = elements_of(old, width), elements_of(new, width)
+    for number, places in enumerate(places_of):
         gap = 0
         for place in places:
             if old[place] == new[place]:
@@ -262,11 +261,9 @@ def make_group(strips, first_element, row, width, floating, grouping, reference=
     Parameters of the group that it refers to, where it does."""
     masks = Masks(grouping, reference.bounds if reference else grouping.bounds, first_element, row)
     bits, changes_of, begin = BitWriter(), [], first_element
-    for *sides, coded in strips:
-        old, new = ([int.from_bytes(side[at:at + width], "little") for at in range(0, len(side), width)]
-                    for side in sides)
+    for old, new, coded in strips:
         changes_of.append(_changes(old, new, begin, masks, width, floating) if coded is None else [])
-        begin += len(old)
+        begin += len(old) // width
     changes = sum(changes_of, [])
     bits.put(masks.head, 2)
     if reference:

@@ -2,9 +2,10 @@
 """Small checkpoints of random bits, for tests."""
 
 import json
+from array import array
 from math import prod
 
-from elements import BITS, BLOCK_ELEMENTS, FLOATING, width_of
+from elements import BITS, BLOCK_ELEMENTS, FLOATING, TYPECODE, width_of
 
 # Zero, minus zero and what lies beside them, infinities and NaN where the dtype has these: the tops of each half.
 _EDGES = (0, 1, 2, -1, -2, 127, 128)
@@ -62,12 +63,8 @@ def perturbed(rng, content, dtype, density):
     return bytes(changed)
 
 
-def elements_of(content, width):
-    return [int.from_bytes(content[at:at + width], "little") for at in range(0, len(content), width)]
-
-
 def bytes_of(elements, width):
-    return b"".join(element.to_bytes(width, "little") for element in elements)
+    return array(TYPECODE[width], elements).tobytes()
 
 
 def _some_shape(rng, count):
