@@ -119,12 +119,12 @@ class RepositoryCheck {
   void check_commit(const std::string& key) {
     const auto id = Digest::parse(fs::path(key).stem().string());
     if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
-    seen_.insert(*id);
     const Commit commit = repository_->commit(*id);
     if (const auto& parent = commit.manifest.parent) {
       ++child_counts_[*parent];
       require_commit(key, *parent);
     }
+    with_books_read_.insert(*id);
     const RecipeGraph graph = repository_->recipes(commit);
     if (const ManifestFile* file = find_lacking(commit, graph)) {
       const FileIdentity& identity = file->identity;
@@ -159,12 +159,12 @@ class RepositoryCheck {
     }
   }
 
-  // Those of commits that are there were read with them; others are of pushes that have not come to their end, or never
-  // will.
+  // Those of commits that are whole were read with them. Others are of damaged ones, or of pushes that have not come to
+  // their end, or never will.
   void check_books() {
     for (const Store::Listed& listed : list("recipes/")) {
       const auto commit = commit_of_book(listed.key);
-      if (commit && seen_.contains(*commit)) continue;
+      if (commit && with_books_read_.contains(*commit)) continue;
       check(listed, [&] {
         if (!commit) throw Error(Fault::corrupt, listed.key, "has no name of a recipe book");
         repository_->read_books(*commit, {&listed, 1});
@@ -233,7 +233,7 @@ class RepositoryCheck {
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
-  std::set<Digest> seen_;                       // commits, damaged ones included
+  std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
   std::map<Digest, std::size_t> child_counts_;  // by parent
   std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
   std::set<Digest> rebuilt_;

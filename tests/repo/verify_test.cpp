@@ -129,6 +129,18 @@ TEST_CASE("a book of a push that did not come to its end is checked as well") {
   CHECK(mentions(world.verify(), key));
 }
 
+TEST_CASE("a damaged book of a commit that is damaged itself is found as well") {
+  const World world;
+  world.push_step(0);
+  for (const auto& [key, content] : world.stored()) {
+    if (key.starts_with("commits/") || key.starts_with("recipes/"))
+      put_flipped(world.repository_path() / key, content, 5);
+  }
+  const auto findings = world.verify();
+  CHECK(mentions(findings, "commits/"));
+  CHECK(mentions(findings, "recipes/"));
+}
+
 TEST_CASE("a commit that can no longer be rebuilt is found, file by file") {
   const World world;
   fill(world, AnchorChoice::never);
