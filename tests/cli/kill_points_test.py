@@ -121,6 +121,7 @@ class KillPointsTest(testing.Case):
                 self.reported[printed] = words[1][-1]
         self.start = self.scratch / "start"
         shutil.copytree(self.place, self.start)
+        self.found = {}
         self.had_tags = self.tags()
         self.whole_trees = [*self.trees.values(), *([self.out()] if "spoil out" in row.before else [])]
         log = self.scratch / "log"
@@ -153,6 +154,14 @@ class KillPointsTest(testing.Case):
     def log(self):
         return [json.loads(line)["commit"] for line in self.here_ok("log", "repo", "--json").splitlines()]
 
+    def of_repository(self, check):
+        """What `check` returns, which asks for nothing but the bytes of the repository: of the same ones it is not asked
+        again."""
+        asked = (check.__name__, *sorted(testing.describe(self.place / "repo").items()))
+        if asked not in self.found:
+            self.found[asked] = check()
+        return self.found[asked]
+
     def check_repository(self):
         """The repository is sound and has all that was reported; returns what became of the branch."""
         if not (self.place / "repo" / "wdelta.json").exists():
@@ -175,7 +184,7 @@ class KillPointsTest(testing.Case):
         """The law for what is there when a run has ended anyhow; returns what that is, in a few words."""
         observed = []
         if (self.place / "repo").exists() and self.row.before or self.row.tip:
-            observed.append(self.check_repository())
+            observed.append(self.of_repository(self.check_repository))
         if self.row.out is not None:
             observed.append(self.check_out())
         return ", ".join(observed)
@@ -201,25 +210,30 @@ class KillPointsTest(testing.Case):
         if (self.place / "out/.wdelta").exists():
             self.assertLessEqual(set(os.listdir(self.place / "out/.wdelta")), {"lock", "state.json"})
         if (self.place / "repo").exists():
-            self.check_repository()
-            commits = dict(self.reported)
-            if self.row.tip:
-                commits[self.log()[0]] = self.row.tip
-            self.assertEqual(set(self.log()), set(commits))
-            for tag, revision in self.row.tags.items():
-                self.assertEqual(self.here_ok("show", f"repo@{tag}", "--json"),
-                                 self.here_ok("show", f"repo@{revision}", "--json"))
-            for step, (commit, name) in enumerate(commits.items(), 1):
-                if step in self.row.gone:
-                    done = self.here("pull", f"repo@{commit}", "../fresh")
-                    self.assertEqual(done.code, 4, self.told(done))
-                    continue
-                self.here_ok("pull", f"repo@{commit}", "../fresh")
-                self.assert_same_tree(self.scratch / "fresh", self.scratch / name)
-                shutil.rmtree(self.scratch / "fresh")
+            self.of_repository(self.check_repository)
+            self.of_repository(self.check_commits)
         for folder in (path for path in self.place.iterdir() if path.name != "repo"):
             self.assert_no_leftovers(folder)
         self.assertEqual([path for path in os.listdir(self.place) if ".wdelta-" in path], [], before)
+
+    def check_commits(self):
+        """The repository has all commits that it should, and they are what was pushed."""
+        log = self.log()
+        commits = dict(self.reported)
+        if self.row.tip:
+            commits[log[0]] = self.row.tip
+        self.assertEqual(set(log), set(commits))
+        for tag, revision in self.row.tags.items():
+            self.assertEqual(self.here_ok("show", f"repo@{tag}", "--json"),
+                             self.here_ok("show", f"repo@{revision}", "--json"))
+        for step, (commit, name) in enumerate(commits.items(), 1):
+            if step in self.row.gone:
+                done = self.here("pull", f"repo@{commit}", "../fresh")
+                self.assertEqual(done.code, 4, self.told(done))
+                continue
+            self.here_ok("pull", f"repo@{commit}", "../fresh")
+            self.assert_same_tree(self.scratch / "fresh", self.scratch / name)
+            shutil.rmtree(self.scratch / "fresh")
 
     def run_again(self, observed):
         again = self.here(*self.row.command.split())
