@@ -45,20 +45,20 @@ std::uint64_t parse_rate(const std::string& text) {
 }
 
 void add_network_options(CLI::App& app, NetworkArguments& arguments) {
-  app.add_option("--transfers", arguments.transfers, "Transfer so many objects or parts at a time (default: 8)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
-  app.add_option("--limit-rate", arguments.limit_rate, "Transfer at most so many bytes a second, as in 20M")
-      ->type_name("RATE");
-  app.add_flag("--offline", arguments.offline, "Send nothing over a network");
-  app.add_option("--connect-timeout", arguments.connect_timeout_s,
-                 "Give up a server that does not answer for S seconds (default: 20)")
-      ->type_name("S")
-      ->check(CLI::Range(1, 3600));
-  app.add_option("--stall-timeout", arguments.stall_timeout_s,
-                 "Break off a transfer that moves nothing for S seconds, and try again (default: 60)")
-      ->type_name("S")
-      ->check(CLI::Range(1, 3600));
+  declare(app, "--transfers", arguments.transfers, "Transfer so many objects or parts at a time (default: 8)")
+      .value_name("N")
+      .in_range(1, 256);
+  declare(app, "--limit-rate", arguments.limit_rate, "Transfer at most so many bytes a second, as in 20M")
+      .value_name("RATE");
+  declare_flag(app, "--offline", arguments.offline, "Send nothing over a network");
+  declare(app, "--connect-timeout", arguments.connect_timeout_s,
+          "Give up a server that does not answer for S seconds (default: 20)")
+      .value_name("S")
+      .in_range(1, 3600);
+  declare(app, "--stall-timeout", arguments.stall_timeout_s,
+          "Break off a transfer that moves nothing for S seconds, and try again (default: 60)")
+      .value_name("S")
+      .in_range(1, 3600);
 }
 
 Access access_to(const std::string& location, const NetworkArguments& arguments) {

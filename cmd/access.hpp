@@ -2,9 +2,8 @@
 // What options and environment say of stores on a network.
 #pragma once
 
+#include "declare.hpp"
 #include "store/access.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -51,18 +51,17 @@ int run_apply(const ApplyOptions& options, Context& context) {
 
 void add_apply(CLI::App& app, Context& context) {
   const auto options = std::make_shared<ApplyOptions>();
-  app.add_option("BASE", options->base,
-                 "What the first delta was made from: a file, a checkpoint directory, or REPO@REV")
-      ->required()
-      ->check(not_empty);
-  app.add_option("DELTA", options->deltas, "Deltas, oldest first")->required()->check(not_empty);
-  app.add_option("-o,--output", options->output,
-                 "Where to put the result: a file for deltas of files, a directory for those of directories")
-      ->required()
-      ->check(not_empty)
-      ->type_name("OUT");
+  declare(app, "BASE", options->base, "What the first delta was made from: a file, a checkpoint directory, or REPO@REV")
+      .required()
+      .check(not_empty);
+  declare(app, "DELTA", options->deltas, "Deltas, oldest first").required().check(not_empty);
+  declare(app, "-o,--output", options->output,
+          "Where to put the result: a file for deltas of files, a directory for those of directories")
+      .required()
+      .check(not_empty)
+      .value_name("OUT");
   add_stage_option(app, context);
-  app.callback([options, &context] { context.run = [options, &context] { return run_apply(*options, context); }; });
+  declare_run(app, context, [options, &context] { return run_apply(*options, context); });
 }
 
 }  // namespace wdelta::cmd

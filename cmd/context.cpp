@@ -6,7 +6,6 @@
 #include "repo/commit_checkpoint.hpp"
 #include "user/user_access.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -33,14 +32,6 @@ void Context::print(Json document) {
 }
 
 std::filesystem::path Context::state_directory() const { return wdelta::state_directory(environment); }
-
-std::string whole_number(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? "" : "is no whole number below 2^64";
-}
-
-std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
 Repository open_repository(const std::string& location, Context& context) {
   return Repository::open(location, access_to(location, context.network), context.execution());

@@ -5,12 +5,11 @@
 #include "base/execution.hpp"
 #include "base/json.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "declare.hpp"
 #include "engine/engine.hpp"
 #include "repo/repository.hpp"
 #include "stage_stats.hpp"
 #include "terminal_progress.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <functional>
 #include <memory>
@@ -75,10 +74,6 @@ void add_stats(CLI::App& app, Context& context);
 void add_branch(CLI::App& app, Context& context);
 void add_tag(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);
-
-/// Checks of option values; each returns what is wrong, or nothing.
-std::string whole_number(const std::string& text);
-std::string not_empty(const std::string& text);
 
 /// A repository and the commit in it that the user named.
 struct OpenedCommit {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context.hpp"
 #include "delta/diff_checkpoint.hpp"
+#include "delta/file_identity_json.hpp"
 #include "format.hpp"
 #include "output_path.hpp"
 #include "user/exit_codes.hpp"
@@ -185,21 +186,21 @@ int run_diff(const DiffOptions& options, Context& context) {
 
 void add_diff(CLI::App& app, Context& context) {
   const auto options = std::make_shared<DiffOptions>();
-  app.add_option("OLD", options->base, "The base: a .safetensors file, a checkpoint directory, or REPO@REV")
-      ->required()
-      ->check(not_empty);
-  app.add_option("NEW", options->next, "What became of it: the same kinds")->required()->check(not_empty);
-  app.add_option("-o,--output", options->output, "Write the delta here: a file for files, a directory for directories")
-      ->check(not_empty)
-      ->type_name("FILE");
-  app.add_flag("--stat", options->summary, "Print a line for each file, not one for each tensor");
-  app.add_option("--encoding", options->encoding,
-                 "How to write the changes of a block (default: auto, as a rule the smallest)")
-      ->type_name("E")
-      ->check(CLI::IsMember({"auto", "classed", "sparse", "dense", "whole", "afresh"}));
+  declare(app, "OLD", options->base, "The base: a .safetensors file, a checkpoint directory, or REPO@REV")
+      .required()
+      .check(not_empty);
+  declare(app, "NEW", options->next, "What became of it: the same kinds").required().check(not_empty);
+  declare(app, "-o,--output", options->output, "Write the delta here: a file for files, a directory for directories")
+      .check(not_empty)
+      .value_name("FILE");
+  declare_flag(app, "--stat", options->summary, "Print a line for each file, not one for each tensor");
+  declare(app, "--encoding", options->encoding,
+          "How to write the changes of a block (default: auto, as a rule the smallest)")
+      .value_name("E")
+      .one_of({"auto", "classed", "sparse", "dense", "whole", "afresh"});
   add_stage_option(app, context);
-  app.add_flag("--exit-code", options->exit_code, "Exit 10 when there are differences");
-  app.callback([options, &context] { context.run = [options, &context] { return run_diff(*options, context); }; });
+  declare_flag(app, "--exit-code", options->exit_code, "Exit 10 when there are differences");
+  declare_run(app, context, [options, &context] { return run_diff(*options, context); });
 }
 
 }  // namespace wdelta::cmd

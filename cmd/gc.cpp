@@ -62,12 +62,12 @@ int run_gc(const GcArguments& arguments, Context& context) {
 
 void add_gc(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<GcArguments>();
-  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
-  app.add_option("--grace", arguments->grace, "How long nothing must have needed a thing: 7d, 12h, 30m (default: 7d)")
-      ->check(not_empty)
-      ->type_name("TIME");
-  app.add_flag("-n,--dry-run", arguments->dry_run, "Only say what would be removed");
-  app.callback([arguments, &context] { context.run = [arguments, &context] { return run_gc(*arguments, context); }; });
+  declare(app, "REPO", arguments->repository, "The repository").required().check(not_empty);
+  declare(app, "--grace", arguments->grace, "How long nothing must have needed a thing: 7d, 12h, 30m (default: 7d)")
+      .check(not_empty)
+      .value_name("TIME");
+  declare_flag(app, "-n,--dry-run", arguments->dry_run, "Only say what would be removed");
+  declare_run(app, context, [arguments, &context] { return run_gc(*arguments, context); });
 }
 
 }  // namespace wdelta::cmd

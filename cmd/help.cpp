@@ -92,10 +92,8 @@ int run_help(const std::string& topic, CLI::App& top, Context& context) {
 
 void add_help(CLI::App& app, Context& context) {
   const auto topic = std::make_shared<std::string>();
-  app.add_option("COMMAND", *topic, "The command, or exit-codes");
-  app.callback([topic, &app, &context] {
-    context.run = [topic, &app, &context] { return run_help(*topic, *app.get_parent(), context); };
-  });
+  declare(app, "COMMAND", *topic, "The command, or exit-codes");
+  declare_run(app, context, [topic, &app, &context] { return run_help(*topic, *app.get_parent(), context); });
 }
 
 }  // namespace wdelta::cmd

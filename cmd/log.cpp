@@ -74,13 +74,13 @@ int run_log(const LogArguments& arguments, Context& context) {
 
 void add_log(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<LogArguments>();
-  app.add_option("REPO[@REV]", arguments->location, "Where to begin (default revision: the tip of main)")
-      ->required()
-      ->check(not_empty);
-  app.add_option("-n,--max-count", arguments->count, "Print at most this many commits")
-      ->check(whole_number)
-      ->type_name("N");
-  app.callback([arguments, &context] { context.run = [arguments, &context] { return run_log(*arguments, context); }; });
+  declare(app, "REPO[@REV]", arguments->location, "Where to begin (default revision: the tip of main)")
+      .required()
+      .check(not_empty);
+  declare(app, "-n,--max-count", arguments->count, "Print at most this many commits")
+      .check(whole_number)
+      .value_name("N");
+  declare_run(app, context, [arguments, &context] { return run_log(*arguments, context); });
 }
 
 }  // namespace wdelta::cmd

@@ -10,6 +10,9 @@
 #include "usage.hpp"
 #include "user/exit_codes.hpp"
 
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fmt/format.h>
@@ -39,21 +42,21 @@ std::vector<std::string> engine_names() {
 
 void add_common_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Print a short help and exit");
-  app.add_flag("--json", context.json, "Print one machine-readable document on stdout");
-  app.add_flag("-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
-  app.add_flag("-v,--verbose", context.verbose, "Say more: whole ids and digests");
-  app.add_option("-j,--threads", context.threads,
-                 "Work with so many threads, from 1 to 1024 (default: one for each core, and one more)")
-      ->type_name("THREADS")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--engine", context.engine_name,
-                 "Compare and patch with this engine (default: auto, the best that can run here)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(engine_names()));
-  app.add_flag("--no-progress", context.no_progress, "Draw no progress on the terminal");
-  app.add_option("--color", context.color, "Colour what is printed (default: auto, on a terminal)")
-      ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  declare_flag(app, "--json", context.json, "Print one machine-readable document on stdout");
+  declare_flag(app, "-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
+  declare_flag(app, "-v,--verbose", context.verbose, "Say more: whole ids and digests");
+  declare(app, "-j,--threads", context.threads,
+          "Work with so many threads, from 1 to 1024 (default: one for each core, and one more)")
+      .value_name("THREADS")
+      .in_range(1, 1024);
+  declare(app, "--engine", context.engine_name,
+          "Compare and patch with this engine (default: auto, the best that can run here)")
+      .value_name("NAME")
+      .one_of(engine_names());
+  declare_flag(app, "--no-progress", context.no_progress, "Draw no progress on the terminal");
+  declare(app, "--color", context.color, "Colour what is printed (default: auto, on a terminal)")
+      .value_name("WHEN")
+      .one_of({"auto", "always", "never"});
   add_network_options(app, context.network);
 }
 
@@ -148,7 +151,7 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(28);
   add_common_options(app, context);
   bool version = false;
-  app.add_flag("--version", version, "Print the version; with -v, the engines and why each can be used here");
+  declare_flag(app, "--version", version, "Print the version; with -v, the engines and why each can be used here");
   app.require_subcommand(0, 1);
   app.footer("wdelta help COMMAND opens the manual of a command.");
   for (const Command& command : commands()) {

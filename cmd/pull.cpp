@@ -56,18 +56,17 @@ int run_pull(const PullArguments& arguments, Context& context) {
 
 void add_pull(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PullArguments>();
-  app.add_option("REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")
-      ->required()
-      ->check(not_empty);
-  app.add_option("DIR", arguments->directory, "The directory to make it in; it may hold another commit")
-      ->required()
-      ->check(not_empty);
-  app.add_flag("-f,--force", arguments->force,
+  declare(app, "REPO[@REV]", arguments->location, "What to pull (default revision: the tip of main)")
+      .required()
+      .check(not_empty);
+  declare(app, "DIR", arguments->directory, "The directory to make it in; it may hold another commit")
+      .required()
+      .check(not_empty);
+  declare_flag(app, "-f,--force", arguments->force,
                "Replace files that were changed locally; remove weights and indexes not of the commit");
-  app.add_flag("--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");
+  declare_flag(app, "--swap", arguments->swap, "Build all of it beside DIR, and exchange the two in one step");
   add_stage_option(app, context);
-  app.callback(
-      [arguments, &context] { context.run = [arguments, &context] { return run_pull(*arguments, context); }; });
+  declare_run(app, context, [arguments, &context] { return run_pull(*arguments, context); });
 }
 
 }  // namespace wdelta::cmd

@@ -9,23 +9,22 @@
 namespace wdelta::cmd {
 
 void add_base_options(CLI::App& app, BaseArguments& arguments) {
-  CLI::Option* base = app.add_option("--base", arguments.base,
-                                     "Begin a new branch with a model of the Hub, hf://NS/MODEL[@REV]; for --repair, a "
-                                     "directory")
-                          ->type_name("BASE")
-                          ->check(not_empty);
-  app.add_flag("--reference", arguments.reference, "Only refer to the base on the Hub, instead of copying it")
-      ->needs(base);
-  app.add_option("--base-copy", arguments.copies,
-                 "Read files of the base in DIR, where they are the same; may be repeated")
-      ->type_name("DIR")
-      ->check(not_empty)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->needs(base);
-  app.add_flag("--repair", arguments.repair,
+  const Declared base = declare(app, "--base", arguments.base,
+                                "Begin a new branch with a model of the Hub, hf://NS/MODEL[@REV]; for --repair, a "
+                                "directory")
+                            .value_name("BASE")
+                            .check(not_empty);
+  declare_flag(app, "--reference", arguments.reference, "Only refer to the base on the Hub, instead of copying it")
+      .needs(base);
+  declare(app, "--base-copy", arguments.copies,
+          "Read files of the base in DIR, where they are the same; may be repeated")
+      .value_name("DIR")
+      .check(not_empty)
+      .repeated()
+      .needs(base);
+  declare_flag(app, "--repair", arguments.repair,
                "Restore what REPO[@REV], then the only argument, has lost, out of the copy of it in BASE")
-      ->needs(base);
+      .needs(base);
 }
 
 std::optional<HubBaseOptions> base_options(const BaseArguments& arguments, const PathFilter& filter) {

@@ -6,8 +6,6 @@
 #include "context.hpp"
 #include "repo/hub_base.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>

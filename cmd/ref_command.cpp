@@ -69,15 +69,13 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
 void add_ref_command(CLI::App& app, Context& context, RefKind kind) {
   const auto arguments = std::make_shared<RefArguments>();
   const std::string word = word_for(kind);
-  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
-  app.add_option("NAME", arguments->name,
-                 fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"))
-      ->check(not_empty);
-  app.add_option("REV", arguments->revision, "The commit (default: the tip of main)")->check(not_empty);
-  app.add_flag("-f,--force", arguments->force, fmt::format("Move a {} that names another commit", word));
-  app.callback([arguments, kind, &context] {
-    context.run = [arguments, kind, &context] { return run(*arguments, kind, context); };
-  });
+  declare(app, "REPO", arguments->repository, "The repository").required().check(not_empty);
+  declare(app, "NAME", arguments->name,
+          fmt::format("The {}; without it, {} are listed", word, kind == RefKind::tag ? "tags" : "branches"))
+      .check(not_empty);
+  declare(app, "REV", arguments->revision, "The commit (default: the tip of main)").check(not_empty);
+  declare_flag(app, "-f,--force", arguments->force, fmt::format("Move a {} that names another commit", word));
+  declare_run(app, context, [arguments, kind, &context] { return run(*arguments, kind, context); });
 }
 
 }  // namespace wdelta::cmd

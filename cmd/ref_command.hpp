@@ -5,8 +5,6 @@
 #include "context.hpp"
 #include "repo/refs.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace wdelta::cmd {
 
 /// The arguments and the work of a command that lists, makes or moves names of this kind.

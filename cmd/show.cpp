@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.hpp"
 #include "context.hpp"
+#include "delta/file_identity_json.hpp"
 #include "format.hpp"
 
 #include <fmt/format.h>
@@ -106,10 +107,8 @@ int run_show(const std::string& location, Context& context) {
 
 void add_show(CLI::App& app, Context& context) {
   const auto location = std::make_shared<std::string>();
-  app.add_option("REPO[@REV]", *location, "The commit (default revision: the tip of main)")
-      ->required()
-      ->check(not_empty);
-  app.callback([location, &context] { context.run = [location, &context] { return run_show(*location, context); }; });
+  declare(app, "REPO[@REV]", *location, "The commit (default revision: the tip of main)").required().check(not_empty);
+  declare_run(app, context, [location, &context] { return run_show(*location, context); });
 }
 
 }  // namespace wdelta::cmd

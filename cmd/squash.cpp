@@ -70,16 +70,15 @@ int run_squash(const SquashArguments& arguments, Context& context) {
 
 void add_squash(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<SquashArguments>();
-  app.add_option("REPO", arguments->repository, "The repository")->required()->check(not_empty);
-  app.add_option("A..B", arguments->range, "The commits behind A, up to and with B")->required()->check(not_empty);
-  CLI::Option* anchor =
-      app.add_flag("--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
-  app.add_flag("--compress-anchors", arguments->compress_anchors,
+  declare(app, "REPO", arguments->repository, "The repository").required().check(not_empty);
+  declare(app, "A..B", arguments->range, "The commits behind A, up to and with B").required().check(not_empty);
+  const Declared anchor =
+      declare_flag(app, "--anchor", arguments->anchor, "Store the files of B whole instead of a delta from A");
+  declare_flag(app, "--compress-anchors", arguments->compress_anchors,
                "Store them compressed: smaller, but no plain files any more")
-      ->needs(anchor);
-  app.add_flag("-n,--dry-run", arguments->dry_run, "Only say which commits would be squashed");
-  app.callback(
-      [arguments, &context] { context.run = [arguments, &context] { return run_squash(*arguments, context); }; });
+      .needs(anchor);
+  declare_flag(app, "-n,--dry-run", arguments->dry_run, "Only say which commits would be squashed");
+  declare_run(app, context, [arguments, &context] { return run_squash(*arguments, context); });
 }
 
 }  // namespace wdelta::cmd

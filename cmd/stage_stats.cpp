@@ -15,8 +15,8 @@ double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<
 }  // namespace
 
 void add_stage_option(CLI::App& app, Context& context) {
-  app.add_flag_callback(
-      "--stats", [&context] { context.stage_stats.emplace(); },
+  declare_flag(
+      app, "--stats", [&context] { context.stage_stats.emplace(); },
       "Say on standard error what time and bytes each stage took, all threads together");
 }
 

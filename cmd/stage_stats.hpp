@@ -4,16 +4,13 @@
 
 #include "base/json.hpp"
 #include "base/stage_clock.hpp"
-
-#include <CLI/CLI.hpp>
+#include "declare.hpp"
 
 #include <chrono>
 #include <optional>
 #include <string>
 
 namespace wdelta::cmd {
-
-struct Context;
 
 /// Adds --stats to a command whose work goes through the stages.
 void add_stage_option(CLI::App& app, Context& context);

@@ -63,8 +63,8 @@ int run_stats(const std::string& location, Context& context) {
 
 void add_stats(CLI::App& app, Context& context) {
   const auto location = std::make_shared<std::string>();
-  app.add_option("REPO", *location, "The repository")->required()->check(not_empty);
-  app.callback([location, &context] { context.run = [location, &context] { return run_stats(*location, context); }; });
+  declare(app, "REPO", *location, "The repository").required().check(not_empty);
+  declare_run(app, context, [location, &context] { return run_stats(*location, context); });
 }
 
 }  // namespace wdelta::cmd

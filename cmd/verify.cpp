@@ -113,19 +113,18 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
 
 void add_verify(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<VerifyArguments>();
-  app.add_option("WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
-      ->required()
-      ->check(not_empty);
-  app.add_option("REPO[@REV]", arguments->location, "The commit that a directory must be")->check(not_empty);
-  const auto deep = app.add_flag("--deep", arguments->deep,
+  declare(app, "WHAT", arguments->subject, "DIR with REPO@REV behind it; or REPO@REV, REPO, or a delta alone")
+      .required()
+      .check(not_empty);
+  declare(app, "REPO[@REV]", arguments->location, "The commit that a directory must be").check(not_empty);
+  const auto deep = declare_flag(app, "--deep", arguments->deep,
                                  "Of a repository: rebuild every file of every commit as well, and check its digest");
-  app.add_flag(
-         "--quick", arguments->quick,
-         "Of a repository: check names, documents and sizes, and that a base on the Hub is there; no object is read")
-      ->excludes(deep);
+  declare_flag(
+      app, "--quick", arguments->quick,
+      "Of a repository: check names, documents and sizes, and that a base on the Hub is there; no object is read")
+      .excludes(deep);
   add_stage_option(app, context);
-  app.callback(
-      [arguments, &context] { context.run = [arguments, &context] { return run_verify(*arguments, context); }; });
+  declare_run(app, context, [arguments, &context] { return run_verify(*arguments, context); });
 }
 
 }  // namespace wdelta::cmd

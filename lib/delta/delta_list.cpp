@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/path.hpp"
+#include "delta/file_identity_json.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

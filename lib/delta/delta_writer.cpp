@@ -3,6 +3,7 @@
 
 #include "base/cursor.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/reader_digest.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "delta/container.hpp"

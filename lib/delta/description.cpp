@@ -2,24 +2,14 @@
 #include "delta/description.hpp"
 
 #include "base/error.hpp"
-#include "base/path.hpp"
+#include "base/json.hpp"
+#include "delta/file_identity_json.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 
 namespace wdelta {
-
-Json to_json(const FileIdentity& file) {
-  return {{"path", file.path}, {"size", file.size_bytes}, {"digest", file.digest.hex()}};
-}
-
-FileIdentity file_identity_from(const ParsedJson& json, const std::string& object) {
-  FileIdentity file{string_member(json, "path", object), size_member(json, "size", object),
-                    digest_member(json, "digest", object)};
-  require_place(file.path, object);
-  return file;
-}
 
 std::optional<Source> DeltaDescription::source_of(const std::string& name) const {
   const auto found = sources.find(name);

@@ -2,9 +2,8 @@
 // What a delta says of itself: the __metadata__ of wdelta-delta(5).
 #pragma once
 
-#include "base/digest.hpp"
-#include "base/json.hpp"
 #include "checkpoint/dtype.hpp"
+#include "delta/file_identity.hpp"
 
 #include <cstdint>
 #include <map>
@@ -14,18 +13,6 @@
 #include <vector>
 
 namespace wdelta {
-
-/// A file's place, and what its bytes are.
-struct FileIdentity {
-  std::string path;
-  std::uint64_t size_bytes = 0;
-  Digest digest;
-
-  bool operator==(const FileIdentity&) const = default;
-};
-
-Json to_json(const FileIdentity& file);
-FileIdentity file_identity_from(const ParsedJson& json, const std::string& object);
 
 /// Where the base of a tensor is found.
 struct Source {

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/path.hpp"
+#include "delta/file_identity_json.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,10 +2,12 @@
 #include "repo/manifest.hpp"
 
 #include "base/blake3.hpp"
+#include "base/json.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <doctest/doctest.h>
 #include <functional>

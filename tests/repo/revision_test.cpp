@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
+#include "base/json.hpp"
 #include "repo/world.hpp"
 #include "testing/fault.hpp"
 
