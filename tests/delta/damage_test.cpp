@@ -2,6 +2,7 @@
 // Deltas and bases that are not what they claim to be.
 #include "delta/deltas.hpp"
 #include "testing/fault.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,6 +2,8 @@
 #include "delta/deltas.hpp"
 #include "engine/cuda/emulated_device.hpp"
 #include "testing/fault.hpp"
+#include "testing/host_device.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 

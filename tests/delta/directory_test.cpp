@@ -5,6 +5,7 @@
 #include "delta/deltas.hpp"
 #include "delta/diff_checkpoint.hpp"
 #include "testing/fault.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 #include <map>

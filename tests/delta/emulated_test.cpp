@@ -3,6 +3,7 @@
 // this room runs over that too, as over any other engine.
 #include "delta/deltas.hpp"
 #include "engine/cuda/emulated_device.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 

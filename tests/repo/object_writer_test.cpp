@@ -3,6 +3,7 @@
 
 #include "delta/deltas.hpp"
 #include "store/directory_store.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 #include <set>
