@@ -49,7 +49,8 @@ void add_network_options(CLI::App& app, NetworkArguments& arguments) {
       .value_name("N")
       .in_range(1, 256);
   declare(app, "--limit-rate", arguments.limit_rate, "Transfer at most so many bytes a second, as in 20M")
-      .value_name("RATE");
+      .value_name("RATE")
+      .check(not_empty);
   declare_flag(app, "--offline", arguments.offline, "Send nothing over a network");
   declare(app, "--connect-timeout", arguments.connect_timeout_s,
           "Give up a server that does not answer for S seconds (default: 20)")

@@ -203,9 +203,11 @@ void add_push(CLI::App& app, Context& context) {
                "Store weights that are stored whole compressed: smaller, but no plain files any more");
   declare(app, "--include", arguments->include, "Push only files that GLOB matches; may be repeated")
       .value_name("GLOB")
+      .check(not_empty)
       .repeated();
   declare(app, "--exclude", arguments->exclude, "Leave out files that GLOB matches; may be repeated")
       .value_name("GLOB")
+      .check(not_empty)
       .repeated();
   declare(app, "--wait-stable", arguments->wait_stable_s,
           "Wait until nothing has changed for S seconds and no shard is missing or cut short")

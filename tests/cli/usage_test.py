@@ -44,7 +44,8 @@ class MistypedTest(testing.Case):
 
     def test_words_of_no_characters_are_variables_that_are_not_set(self):
         self.assert_hint("wdelta gc --help", "gc", "repository", "--grace", "", says="gc: --grace: is empty")
-        self.assert_hint("wdelta push --help", "push", "a", "b", "--meta", "", says="push: --meta: is empty")
+        for option in ("--meta", "--include", "--exclude", "--limit-rate"):
+            self.assert_hint("wdelta push --help", "push", "a", "b", option, "", says=f"push: {option}: is empty")
         if "s3://" in self.run_ok("--version", "-v"):
             for location in ("s3://", "s3:///prefix"):
                 self.run_fails(2, "log", location, says="wdelta: log: s3://: names no bucket")
