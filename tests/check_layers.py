@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every include of the library to the table of rooms in lib/README.md, and what a build of the engine alone compiles
-to the standard library and zstd.
+"""Holds every include of the library to the table of rooms in lib/README.md, what a build of the engine alone compiles
+to the standard library and zstd, and headers that take seconds to compile to the files that need them.
 
 usage: check_layers.py LIB
 """
@@ -28,6 +28,8 @@ ON_REQUEST = {"c/wdelta.cpp": {"getenv"}, "base/mapped_stretch.cpp": {"sigaction
 FORBIDDEN = re.compile(r"\b(std::cout|std::cerr|printf|fmt::print|getenv|std::exit|_exit|sigaction|std::signal)\b")
 # What a build of the engine alone (cmake --preset engine-only) does without.
 OTHERS = re.compile(r'^\s*#\s*include\s*<((?:fmt|nlohmann|curl|CLI|openssl|benchmark)/[^>]*)>', re.MULTILINE)
+# Every file that sees a header with JSON in it compiles JSON: such a header is about nothing else.
+JSON_HEADER = re.compile(r'^\s*#\s*include\s*"base/json\.hpp"', re.MULTILINE)
 BASE_FILE = re.compile(r'^\s*#\s*include\s*"base/([^"]+)\.hpp"', re.MULTILINE)
 ENGINE_BASE = re.compile(r'set\(WDELTA_ENGINE_BASE "(.*)"\)')
 
@@ -71,6 +73,8 @@ def main():
             for other in INCLUDE.findall(text):
                 if other != room and other not in MAY_INCLUDE[room]:
                     wrong.append(f"{path}: {room} may not include {other}")
+            if path.suffix == ".hpp" and JSON_HEADER.search(text) and not path.stem.endswith("_json"):
+                wrong.append(f"{path}: includes base/json.hpp, which only a header NAME_json.hpp may")
             code = re.sub(r"//.*|/\*(?:.|\n)*?\*/", "", text)
             allowed = ON_REQUEST.get(str(path.relative_to(lib)), set())
             wrong += [f"{path}: {word} belongs in cmd/" for word in FORBIDDEN.findall(code) if word not in allowed]

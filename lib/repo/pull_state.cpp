@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/path.hpp"
-#include "repo/file_stamp.hpp"
+#include "repo/file_stamp_json.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "base/json.hpp"
 #include "base/leftovers.hpp"
 #include "base/path.hpp"
-#include "repo/file_stamp.hpp"
+#include "repo/file_stamp_json.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "repo/file_stamp.hpp"
+#include "repo/file_stamp_json.hpp"
 
 #include <cstdlib>
 
