@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds every include of the library to the table of rooms in lib/README.md, what a build of the engine alone compiles
-to the standard library and zstd, and headers that take seconds to compile to the files that need them.
+to the standard library and zstd, and JSON, which takes seconds to compile, to headers about nothing else.
 
 usage: check_layers.py LIB
 """
