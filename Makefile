@@ -46,9 +46,9 @@ bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against thei
 	@tests/setup.sh packages xdelta3 b3sum
 	@python3 -B tests/bench/bench.py $(BUILD) $(SIZE) $(CHECKPOINTS)
 
-bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats
+bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats (KEEP=0.1: with a tenth of the changes)
 	@tests/setup.sh packages python3-numpy zstd
-	@$$(tests/setup.sh python numpy) -B tests/bench/size_bench.py $(BUILD) $(CHECKPOINTS)
+	@$$(tests/setup.sh python numpy) -B tests/bench/size_bench.py $(if $(KEEP),--keep $(KEEP)) $(BUILD) $(CHECKPOINTS)
 
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl

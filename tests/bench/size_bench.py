@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bits per changed element of consecutive checkpoints, by wdelta and by other formats.
 
-usage: size_bench.py BUILD_FOLDER [OLD.safetensors NEW.safetensors ...]
+usage: size_bench.py [--keep P] BUILD_FOLDER [OLD.safetensors NEW.safetensors ...]
 
 Without files, a made-up run, and pairs of other dtypes made of it. Tensors are compared that both files have in the same
 dtype and shape. What wdelta takes is whole delta files, every byte counted. Others are sized by models of their coders,
@@ -20,15 +20,18 @@ exponent, of integers the highest byte), tensor by tensor, with a bit for each s
 that can reach at best. Of a distance that has more than eight bits all but the eight highest count as they are, as so
 many different ones say nothing of each other. Behind it come the tensors that took most beyond it.
 
+With --keep each change of a pair is kept with probability P and undone otherwise, drawn from one seed: what a run with a
+smaller learning rate might look like, with the exponents and signs of real changes.
+
 In front of them, each checkpoint as an anchor: how many times smaller it is as a delta without a base, whole files; its
 bf16 tensors behind zstd -1; and these with their exponents at their entropy, tensor by tensor.
 """
+import argparse
 import json
 import os
 import shutil
 import struct
 import subprocess
-import sys
 
 import numpy as np
 
@@ -41,8 +44,8 @@ WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
-def tensors_of(path):
-    """Names, dtypes and the bits of the elements."""
+def tensors_of(path, mode="r"):
+    """Names, dtypes and the bits of the elements, mapped from the file; with mode r+ what is written goes there."""
     with open(path, "rb") as file:
         length = struct.unpack("<Q", file.read(8))[0]
         header = json.loads(file.read(length))
@@ -51,7 +54,7 @@ def tensors_of(path):
         begin, end = entry["data_offsets"]
         width = WIDTHS.get(entry["dtype"])
         if width and end > begin:
-            yield name, entry["dtype"], np.memmap(path, UNSIGNED[width], "r", 8 + length + begin, ((end - begin) // width,))
+            yield name, entry["dtype"], np.memmap(path, UNSIGNED[width], mode, 8 + length + begin, ((end - begin) // width,))
 
 
 def zstd_bytes(data):
@@ -231,16 +234,46 @@ def anchor_row(build, folder, checkpoint):
     return [short(checkpoint), f"{size}", f"{size / os.path.getsize(delta):.4f}", *others_]
 
 
+def thinned(base, next_, keep, path):
+    """A copy of next_ at `path` that has each change with probability `keep`. All else is as in next_."""
+    shutil.copyfile(next_, path)
+    random = np.random.default_rng(1)
+    old_tensors = {name: (dtype, bits) for name, dtype, bits in tensors_of(base)}
+    for name, dtype, new in tensors_of(path, "r+"):
+        old_dtype, old = old_tensors.get(name, (None, ()))
+        if old_dtype == dtype and len(old) == len(new):
+            changed = np.flatnonzero(new != old)
+            undone = changed[random.random(len(changed)) >= keep]
+            new[undone] = old[undone]
+            new.flush()
+    return path
+
+
 def short(path):
     return "/".join(path.split("/")[-2:])
 
 
+def probability(text):
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: a probability above 0, at most 1")
+    return value
+
+
 def main():
-    build, *checkpoints = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", type=probability, metavar="P")
+    parser.add_argument("build")
+    parser.add_argument("checkpoints", nargs="*")
+    arguments = parser.parse_args()
+    build, checkpoints = arguments.build, arguments.checkpoints
     folder = f"{build}/bench-size"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     pairs = list(zip(checkpoints, checkpoints[1:])) if checkpoints else made_up(build, folder)
+    if arguments.keep is not None:
+        pairs = [(base, thinned(base, next_, arguments.keep, f"{folder}/kept-{index}.safetensors"))
+                 for index, (base, next_) in enumerate(pairs)]
     table("checkpoints as anchors: times smaller", ["checkpoint", "bytes", "wdelta", "zstd -1", "entropy of exponents"],
           [anchor_row(build, folder, path) for path in dict.fromkeys(path for pair in pairs for path in pair)])
     for base, next_ in pairs:
