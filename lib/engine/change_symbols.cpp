@@ -160,16 +160,15 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type
   }
 }
 
-void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask) {
-  const std::uint64_t columns = signs_.place().row_elements;
+void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask, const SignRows& rows) {
+  const std::uint64_t columns = rows.place().row_elements;
   std::vector<std::uint8_t> flips_of_columns(2 * columns);  // whichever sign a change has
   for (std::uint64_t i = 0; i < 2 * columns; ++i) flips_of_columns[i] = mask_bit(mask.columns, i / 2);
   flips_.clear();
-  std::uint8_t* const flips = flips_.extend(signs_.changes().size() + k_spread_room);
-  signs_.each_row(signs_.all(), [&](const SignRows::Row& row, SignRows::Part part) {
-    spread(mask_bit(mask.rows, row.index), part, flips);
-  });
-  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
+  const std::span<const SignRows::SignedColumn> changes = rows.changes();
+  std::uint8_t* const flips = flips_.extend(changes.size() + k_spread_room);
+  rows.each_row(
+      [&](const SignRows::Row& row, std::size_t begin) { spread(mask_bit(mask.rows, row.index), row, begin, flips); });
   for (std::size_t i = 0; i < changes.size(); ++i) flips[i] ^= flips_of_columns[changes[i]];
 
   for (const StripSymbols& strip : strips_) {

@@ -50,7 +50,7 @@ class ChangeSymbols {
  public:
   ChangeSymbols();
 
-  /// Forgets the group before. Where its elements are a matrix with rows, signs are kept in these too.
+  /// Forgets the group before. Where its elements are a matrix with rows, signs are kept too.
   void begin(const MatrixPlace& place);
   /// Appends the changes of one block, which has that number in the group; blocks come in order.
   void add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint64_t block,
@@ -63,11 +63,11 @@ class ChangeSymbols {
   bool can_make(const Strips& strips) const;
   /// Makes symbols of all that was added.
   void make(const CodingKernels& coding, ElementType type, const Strips& strips);
-  /// Flips signs of symbols as the mask says. signs() stay as they were.
-  void flip_signs(const CodingKernels& coding, const SignMask& mask);
+  /// Flips signs of symbols as the mask says; `rows` are those of all that was added. signs() stay as they were.
+  void flip_signs(const CodingKernels& coding, const SignMask& mask, const SignRows& rows);
 
   bool has_signs() const { return has_signs_; }
-  const SignRows& signs() const { return signs_; }
+  const ChangeSigns& signs() const { return signs_; }
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
   /// Those with changes.
   std::span<const StripSymbols> strips() const { return strips_; }
@@ -110,7 +110,7 @@ class ChangeSymbols {
   std::vector<StripSymbols> strips_;
   ScratchVector<std::uint8_t> gap_symbols_;
   ScratchVector<std::uint8_t> step_symbols_;
-  SignRows signs_;
+  ChangeSigns signs_;
   ScratchVector<std::uint8_t> classes_;            // of the changes in signs_
   ScratchVector<std::uint8_t> flips_;              // likewise
   std::unique_ptr<std::uint8_t[]> ordered_flips_;  // of one strip

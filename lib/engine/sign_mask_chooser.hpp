@@ -17,10 +17,11 @@ class SignMaskChooser {
  public:
   /// The mask that saves most, its own bits counted in; empty where none saves anything, or where of many changes a
   /// sample says that none would. `element_count`: of the stretch.
-  SignMask choose(const SignRows& signs, std::uint64_t element_count);
+  SignMask choose(const ChangeSigns& signs, std::uint64_t element_count);
+  /// Where choose() found a mask: the rows of all changes.
+  const SignRows& rows() const { return rows_; }
 
  private:
-  using Part = SignRows::Part;
   /// Of each column two: for its positive signs and for its negative ones.
   template <class T>
   using OfColumns = std::vector<T>;
@@ -30,19 +31,21 @@ class SignMaskChooser {
     bool columns;  ///< or rows and columns together
   };
 
-  Tellings look_at_sample(const SignRows& signs);
+  Tellings look_at_sample(const ChangeSigns& signs);
+  // All of these are about rows_.
   template <class Visit>
-  void each_sum(const SignRows& signs, Part part, Visit visit);
-  const std::int32_t* sums_of_rows(const SignRows& signs, Part part);
-  double deviations_of_rows(const SignRows& signs, std::span<const Part> parts);
+  void each_sum(Visit visit);
+  const std::int32_t* sums_of_rows();
+  double deviations_of_rows();
   double deviations_of_columns() const;
   void set_weight(std::size_t column, std::int32_t weight);
-  void weigh_columns_alike(const SignRows& signs);
-  void weigh_columns(const SignRows& signs, std::span<const Part> parts);
+  void weigh_columns_alike();
+  void weigh_columns();
   void scale_weights();
-  void fit_columns(const SignRows& signs);
-  std::uint64_t fit_rows(const SignRows& signs, std::vector<std::uint8_t>& turned);
+  void fit_columns();
+  std::uint64_t fit_rows(std::vector<std::uint8_t>& turned);
 
+  SignRows rows_;                    // of a sample, or of all changes
   OfColumns<std::int16_t> weights_;  // what rows are fitted to
   OfColumns<std::int64_t> sums_;     // of signs, as much as the rows are sure
   OfColumns<std::uint32_t> counts_;

@@ -9,21 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace wdelta {
 
-/// Changes of a stretch of a matrix, as their elements lie, row by row. Keeps its memory from stretch to stretch.
-class SignRows {
+/// The changes of a stretch of a matrix: where each is and which way it goes, as they were found. Keeps its memory from
+/// stretch to stretch.
+class ChangeSigns {
  public:
-  /// Twice the column, and 1 where the sign is negative: says where in a table of two entries for each column a change
-  /// finds what it looks for, whichever sign it has.
-  using SignedColumn = std::uint32_t;
-  /// One that has changes. They begin where those of the row before end.
-  struct Row {
-    std::uint32_t index;  ///< 0: the one in which the stretch begins
-    std::uint32_t end;
-  };
-  /// Some of the changes; those of the first and the last row may be there in part.
+  /// Some of the changes, by their numbers.
   struct Part {
     std::size_t begin, end;
   };
@@ -36,46 +30,80 @@ class SignRows {
            std::uint8_t width_bytes);
 
   const MatrixPlace& place() const { return place_; }
-  std::span<const Row> rows() const { return rows_.span(); }
-  std::span<const SignedColumn> changes() const { return changes_.span(); }
-  std::span<const SignedColumn> changes(Part part) const {
-    return changes().subspan(part.begin, part.end - part.begin);
-  }
-  Part all() const { return {0, changes_.size()}; }
-
-  /// Calls visit(row, its part) for each row of a part.
+  std::size_t size() const { return positions_.size(); }
+  Part all() const { return {0, size()}; }
+  /// Calls visit(first element of the block, positions, what is 1 where a sign is negative) for each block's changes in
+  /// a part.
   template <class Visit>
-  void each_row(Part part, Visit visit) const;
+  void each_block(Part part, Visit visit) const;
 
  private:
-  template <class Step>
-  void add_steps(std::uint32_t first_element, std::span<const std::uint16_t> positions, const Step* steps);
+  struct Block {
+    std::uint32_t first_element;
+    std::size_t end;  // of its changes, which begin where those of the block before end
+  };
 
   MatrixPlace place_;
-  std::uint64_t first_column_ = 0;
-  std::uint64_t row_factor_ = 0;
+  std::vector<Block> blocks_;
+  ScratchVector<std::uint16_t> positions_;
+  ScratchVector<std::uint8_t> negatives_;
+};
+
+template <class Visit>
+void ChangeSigns::each_block(Part part, Visit visit) const {
+  auto block = std::ranges::upper_bound(blocks_, part.begin, {}, &Block::end);
+  for (std::size_t begin = part.begin; begin < part.end; ++block) {
+    const std::size_t count = std::min(block->end, part.end) - begin;
+    visit(block->first_element, positions_.span().subspan(begin, count), negatives_.data() + begin);
+    begin += count;
+  }
+}
+
+/// Signs as a matrix has them, row by row. Keeps its memory from one stretch to the next.
+class SignRows {
+ public:
+  /// Twice the column, and 1 where the sign is negative: says where in a table of two entries for each column a change
+  /// finds what it looks for, whichever sign it has.
+  using SignedColumn = std::uint32_t;
+  /// One that has changes. They begin where those of the row before end.
+  struct Row {
+    std::uint32_t index;  ///< 0: the one in which the stretch begins
+    std::uint32_t end;
+  };
+
+  /// Forgets what it had, and has these parts of the changes now, one behind the other: the first and the last row of
+  /// each may be there in part.
+  void make(const ChangeSigns& signs, std::span<const ChangeSigns::Part> parts);
+
+  const MatrixPlace& place() const { return place_; }
+  std::span<const Row> rows() const { return rows_.span(); }
+  std::span<const SignedColumn> changes() const { return changes_.span(); }
+  /// Calls visit(row, where its changes begin) for each.
+  template <class Visit>
+  void each_row(Visit visit) const {
+    std::size_t begin = 0;
+    for (const Row& row : rows()) {
+      visit(row, begin);
+      begin = row.end;
+    }
+  }
+
+ private:
+  void add(std::uint32_t first_element, std::span<const std::uint16_t> positions, const std::uint8_t* negatives);
+
+  MatrixPlace place_;
   ScratchVector<SignedColumn> changes_;
   ScratchVector<Row> rows_;
 };
 
-template <class Visit>
-void SignRows::each_row(Part part, Visit visit) const {
-  if (part.begin == part.end) return;
-  auto row = std::ranges::upper_bound(rows(), part.begin, {}, &Row::end);
-  for (std::size_t begin = part.begin; begin < part.end; ++row) {
-    const std::size_t end = std::min<std::size_t>(row->end, part.end);
-    visit(*row, Part{begin, end});
-    begin = end;
-  }
-}
-
-/// What each row of a part says, said of each of its changes. Most rows have a dozen changes or so, never the same
-/// number: a loop over so many would end with a branch that was not foretold. `values` has room for k_spread_room more.
+/// What a row says, said of each of its changes, which begin with this one. Most rows have a dozen changes or so, never
+/// the same number: a loop over so many would end with a branch that was not foretold. `values` has room for
+/// k_spread_room more.
 inline constexpr std::size_t k_spread_room = 32;
 
 template <class T>
-void spread(T value, SignRows::Part row, T* values) {
-  for (std::size_t i = row.begin; i < row.end; i += k_spread_room) {
+void spread(T value, const SignRows::Row& row, std::size_t begin, T* values) {
+  for (std::size_t i = begin; i < row.end; i += k_spread_room) {
     std::fill_n(values + i, k_spread_room, value);  // the next row overwrites what goes too far
   }
 }

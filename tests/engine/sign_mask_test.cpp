@@ -30,20 +30,20 @@ class Changes {
     negatives_.push_back(negative);
   }
   std::size_t size() const { return elements_.size(); }
-  SignRows rows() const {
-    SignRows rows;
-    rows.begin(place_);
+  ChangeSigns signs() const {
+    ChangeSigns signs;
+    signs.begin(place_);
     std::vector<std::uint16_t> positions;
     std::vector<std::uint16_t> steps;
     for (std::size_t i = 0; i < size(); ++i) {
       positions.push_back(static_cast<std::uint16_t>(elements_[i] % k_block_elements));
       steps.push_back(static_cast<std::uint16_t>(2 - negatives_[i]));
       if (i + 1 < size() && elements_[i + 1] / k_block_elements == elements_[i] / k_block_elements) continue;
-      rows.add(elements_[i] / k_block_elements * k_block_elements, positions, steps.data(), sizeof(std::uint16_t));
+      signs.add(elements_[i] / k_block_elements * k_block_elements, positions, steps.data(), sizeof(std::uint16_t));
       positions.clear();
       steps.clear();
     }
-    return rows;
+    return signs;
   }
   /// How many are negative once the mask has turned them.
   std::size_t negatives_behind(const SignMask& mask) const {
@@ -140,7 +140,7 @@ TEST_CASE("a mask is found where signs follow columns, rows, or both, and none w
           if (structure == Structure::none) negative = random() & 1;
           changes.add(i, negative);
         }
-        const SignMask mask = SignMaskChooser().choose(changes.rows(), count);
+        const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
         CAPTURE(row);
         CAPTURE(first);
         CHECK(mask.columns.empty() == (structure == Structure::none || structure == Structure::rows));
@@ -157,13 +157,13 @@ TEST_CASE("rows have a mask where there are too few changes for one of columns")
   const MatrixPlace place{50'000, 7};
   const std::uint64_t count = 30 * place.row_elements;
   const std::vector<std::uint8_t> rows = random_bytes(random, place.row_count(count));
-  for (const std::uint32_t apart : {1000, 100}) {  // few enough to look at all, and many
+  for (const std::uint32_t apart : {4000, 100}) {  // few enough to look at all, and many
     Changes changes(place);
     for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % apart)) {
       changes.add(i, rows[(place.first_element + i) / place.row_elements] & 1U);
     }
     CHECK(changes.size() < place.row_elements);
-    const SignMask mask = SignMaskChooser().choose(changes.rows(), count);
+    const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
     CHECK(mask.columns.empty());
     CHECK(!mask.rows.empty());
     CHECK(changes.agree_behind(mask));
@@ -181,7 +181,7 @@ TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
   for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 16)) {
     changes.add(i, rows[(place.first_element + i) / 60] & 1U);
   }
-  const SignMask mask = SignMaskChooser().choose(changes.rows(), count);
+  const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
   REQUIRE(!mask.rows.empty());
   CHECK(changes.agree_behind(mask));
 }
@@ -192,10 +192,10 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
   for (const std::uint64_t row : {2, 3, 31, 64, 100, 512, 1000, 20'000, 65535, 65536}) {
     for (const std::uint64_t apart : {1, 2, 40, 3000}) {
       const MatrixPlace place{row, random() % 200'000};
-      SignRows rows;
-      rows.begin(place);
-      std::vector<SignRows::Row> expected_rows;
-      std::vector<SignRows::SignedColumn> expected;
+      ChangeSigns signs;
+      signs.begin(place);
+      std::vector<std::uint32_t> indices;  // of the rows, change by change
+      std::vector<SignRows::SignedColumn> columns;
       for (std::uint32_t first = 0; first < 3 * k_block_elements; first += k_block_elements) {
         std::vector<std::uint16_t> positions;
         std::vector<std::uint8_t> steps;
@@ -203,22 +203,41 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
           positions.push_back(static_cast<std::uint16_t>(i));
           steps.push_back(static_cast<std::uint8_t>(1 + random() % 255));
           const std::uint64_t at = place.first_element + first + i;
-          const auto index = static_cast<std::uint32_t>(at / row - place.first_element / row);
-          expected.push_back(static_cast<std::uint32_t>(2 * (at % row)) + steps.back() % 2);
-          if (expected_rows.empty() || expected_rows.back().index != index) expected_rows.push_back({index, 0});
-          expected_rows.back().end = static_cast<std::uint32_t>(expected.size());
+          indices.push_back(static_cast<std::uint32_t>(at / row - place.first_element / row));
+          columns.push_back(static_cast<std::uint32_t>(2 * (at % row)) + steps.back() % 2);
         }
         std::vector<std::uint8_t> wide(steps.size() * 4);
         for (std::size_t i = 0; i < steps.size(); ++i) wide[i * 4] = steps[i];
-        if (first == 0) rows.add(first, positions, steps.data(), 1);
-        if (first != 0) rows.add(first, positions, wide.data(), 4);
+        if (first == 0) signs.add(first, positions, steps.data(), 1);
+        if (first != 0) signs.add(first, positions, wide.data(), 4);
       }
-      CAPTURE(row);
-      CAPTURE(apart);
-      CHECK(std::ranges::equal(rows.changes(), expected));
-      CHECK(std::ranges::equal(rows.rows(), expected_rows, [](const SignRows::Row& one, const SignRows::Row& other) {
-        return one.index == other.index && one.end == other.end;
-      }));
+      REQUIRE(signs.size() == columns.size());
+      // All of them, and parts with something left out between them, one of which is empty; memory is used again.
+      std::array<std::size_t, 5> cuts{};
+      for (std::size_t& cut : cuts) cut = random() % (columns.size() + 1);
+      std::ranges::sort(cuts);
+      SignRows rows;
+      for (const std::vector<ChangeSigns::Part>& parts : std::vector<std::vector<ChangeSigns::Part>>{
+               {signs.all()}, {{cuts[0], cuts[1]}, {cuts[2], cuts[2]}, {cuts[3], cuts[4]}}}) {
+        std::vector<SignRows::Row> expected_rows;
+        std::vector<SignRows::SignedColumn> expected;
+        for (const ChangeSigns::Part part : parts) {
+          for (std::size_t i = part.begin; i < part.end; ++i) {
+            expected.push_back(columns[i]);
+            if (expected_rows.empty() || expected_rows.back().index != indices[i])
+              expected_rows.push_back({indices[i], 0});
+            expected_rows.back().end = static_cast<std::uint32_t>(expected.size());
+          }
+        }
+        rows.make(signs, parts);
+        CAPTURE(row);
+        CAPTURE(apart);
+        CAPTURE(parts.size());
+        CHECK(std::ranges::equal(rows.changes(), expected));
+        CHECK(std::ranges::equal(rows.rows(), expected_rows, [](const SignRows::Row& one, const SignRows::Row& other) {
+          return one.index == other.index && one.end == other.end;
+        }));
+      }
     }
   }
 }
@@ -255,7 +274,9 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
     symbols.make(engine.kernels->coding, type, {0, 3, blocks_in_strip});
     const SignMask mask{random_bytes(random, (row + 7) / 8),
                         random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
-    symbols.flip_signs(best_engine().kernels->coding, mask);
+    SignRows rows;
+    rows.make(symbols.signs(), std::array{symbols.signs().all()});
+    symbols.flip_signs(best_engine().kernels->coding, mask, rows);
     std::array<std::uint32_t, k_most_classes> negatives{};
     std::size_t wrong = 0;
     for (const StripSymbols& strip : symbols.strips()) {
