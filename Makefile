@@ -42,9 +42,9 @@ manual: all ## write what the program knows (options, commands, exit statuses) i
 benchmarks: all
 	@cmake --build $(BUILD) -j $(JOBS) --target benchmarks
 
-bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run)
-	@tests/setup.sh packages xdelta3 b3sum
-	@python3 -B tests/bench/bench.py $(BUILD) $(SIZE) $(CHECKPOINTS)
+bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against their peers (SIZE=1G; CHECKPOINTS=files of a real run, KEEP=0.1: with a tenth of their changes)
+	@tests/setup.sh packages xdelta3 b3sum $(if $(KEEP),python3-numpy)
+	@$(if $(KEEP),$$(tests/setup.sh python numpy) -B tests/bench/bench.py --keep $(KEEP),python3 -B tests/bench/bench.py) $(BUILD) $(SIZE) $(CHECKPOINTS)
 
 bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats (KEEP=0.1: with a tenth of the changes)
 	@tests/setup.sh packages python3-numpy zstd

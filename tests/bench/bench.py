@@ -2,21 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures wdelta against its peers on the same files in the same run.
 
-usage: bench.py BUILD_FOLDER SIZE [CHECKPOINT.safetensors...]
+usage: bench.py [--keep P] BUILD_FOLDER SIZE [CHECKPOINT.safetensors...]
 
 Makes checkpoints of SIZE (512M, 2G) in BUILD_FOLDER/bench: of the given files, consecutive ones of a real run, tiled;
-else of a made-up run that differs as post-training steps do. Prints medians of whole processes, taken in turn. ROUNDS
+else of a made-up run that differs as post-training steps do. With --keep each change of the given files is kept with
+probability P (tensors.py). Prints medians of whole processes, taken in turn. ROUNDS
 in the environment says how many rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,engines,cold,peers.
 """
+import argparse
 import json
 import os
 import shutil
 import sys
 
-from measure import forget, machine, output_of, paired, read_whole, run, table
+from measure import forget, machine, output_of, paired, probability, read_whole, run, table
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CHAIN = 10
+HERE = os.path.dirname(os.path.abspath(__file__))
 PATCH_FROM_BYTES = 2**30  # zstd --patch-from is not asked for more
 
 
@@ -30,7 +33,7 @@ def google_benchmark(program, title):
 
 
 class Bench:
-    def __init__(self, build, size, checkpoints):
+    def __init__(self, build, size, checkpoints, keep):
         self.build, self.folder = build, f"{build}/bench"
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
@@ -39,13 +42,20 @@ class Bench:
         self.out = f"{self.folder}/out"
         self.delta = f"{self.folder}/delta"
         self.chain = [f"{self.folder}/chain-{number}" for number in range(CHAIN)]
-        self.old, self.new = self.make_checkpoints(size, checkpoints)
+        self.old, self.new = self.make_checkpoints(size, self.thinned(checkpoints, keep) if keep else checkpoints)
         self.size_bytes = os.path.getsize(self.new)
         self.b3sum = ["b3sum", self.old, self.new]
         self.diff = [*self.wdelta, "diff", self.old, self.new, "-o", self.delta]
         self.apply = [*self.wdelta, "apply", self.old, self.delta, "-o", self.out]
         self.copy = f"cp {self.old} {self.out} && b3sum {self.out}"
         run(self.diff)
+
+    def thinned(self, checkpoints, keep):
+        folder = f"{self.folder}/thinned"
+        os.makedirs(folder)
+        # By a program of its own, as below.
+        run([sys.executable, "-B", f"{HERE}/tensors.py", str(keep), folder, *checkpoints])
+        return [f"{folder}/{os.path.basename(path)}" for path in checkpoints]
 
     def make_checkpoints(self, size, checkpoints):
         """Two files that stay, and a delta for each step of the chain, which are made and removed one by one."""
@@ -63,7 +73,7 @@ class Bench:
                 # Each tile is at another point of the way, so that no two steps of the chain are the same file.
                 tiles = [checkpoints[min(at, turn - at)] for at in ((number + copy) % turn for copy in range(turn))]
                 # By a program of its own: this one's size would be taken for that of the programs that it starts.
-                run([sys.executable, "-B", f"{os.path.dirname(os.path.abspath(__file__))}/tile.py", path, size, *tiles])
+                run([sys.executable, "-B", f"{HERE}/tile.py", path, size, *tiles])
             return path
 
         for number, delta in enumerate(self.chain):
@@ -190,9 +200,15 @@ class Bench:
 
 
 def main():
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    build, size = os.path.abspath(sys.argv[1]), sys.argv[2]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", type=probability, metavar="P")
+    parser.add_argument("build")
+    parser.add_argument("size")
+    parser.add_argument("checkpoints", nargs="*")
+    arguments = parser.parse_args()
+    build = os.path.abspath(arguments.build)
+    if arguments.keep and not arguments.checkpoints:
+        parser.error("--keep needs checkpoints: what is made up has a learning rate")
     only = os.environ.get("ONLY", "kernels,blake3,codec,hallway,cores,engines,cold,peers").split(",")
     print(f"machine: {machine()}\n{output_of([f'{build}/wdelta', '--version']).strip()}; b3sum {output_of(['b3sum', '--version']).split()[1]}, "
           f"{output_of(['zstd', '--version']).strip().strip('*').strip()}", flush=True)
@@ -203,7 +219,7 @@ def main():
         only.remove("kernels")
     if not only:
         return
-    bench = Bench(build, size, [os.path.abspath(path) for path in sys.argv[3:]])
+    bench = Bench(build, arguments.size, [os.path.abspath(path) for path in arguments.checkpoints], arguments.keep)
     for name in only:
         getattr(bench, name)()
     shutil.rmtree(bench.folder)

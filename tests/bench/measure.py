@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs whole programs in turn, A B A B, so that a drifting machine does not favour one side, and says what they took."""
 
+import argparse
 import dataclasses
 import os
 import statistics
@@ -106,3 +107,11 @@ def forget(path):
     with open(path, "rb") as f:
         os.fsync(f.fileno())
         os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def probability(text):
+    """Of an argument."""
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: a probability above 0, at most 1")
+    return value

@@ -35,26 +35,10 @@ import subprocess
 
 import numpy as np
 
-from measure import table
+from measure import probability, table
+from tensors import tensors_of, thinned
 
 ENTROPY = "entropy given the context"
-
-
-WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4}
-UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-
-
-def tensors_of(path, mode="r"):
-    """Names, dtypes and the bits of the elements, mapped from the file; with mode r+ what is written goes there."""
-    with open(path, "rb") as file:
-        length = struct.unpack("<Q", file.read(8))[0]
-        header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        width = WIDTHS.get(entry["dtype"])
-        if width and end > begin:
-            yield name, entry["dtype"], np.memmap(path, UNSIGNED[width], mode, 8 + length + begin, ((end - begin) // width,))
 
 
 def zstd_bytes(data):
@@ -234,30 +218,8 @@ def anchor_row(build, folder, checkpoint):
     return [short(checkpoint), f"{size}", f"{size / os.path.getsize(delta):.4f}", *others_]
 
 
-def thinned(base, next_, keep, path):
-    """A copy of next_ at `path` that has each change with probability `keep`. All else is as in next_."""
-    shutil.copyfile(next_, path)
-    random = np.random.default_rng(1)
-    old_tensors = {name: (dtype, bits) for name, dtype, bits in tensors_of(base)}
-    for name, dtype, new in tensors_of(path, "r+"):
-        old_dtype, old = old_tensors.get(name, (None, ()))
-        if old_dtype == dtype and len(old) == len(new):
-            changed = np.flatnonzero(new != old)
-            undone = changed[random.random(len(changed)) >= keep]
-            new[undone] = old[undone]
-            new.flush()
-    return path
-
-
 def short(path):
     return "/".join(path.split("/")[-2:])
-
-
-def probability(text):
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: a probability above 0, at most 1")
-    return value
 
 
 def main():
