@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -12,11 +13,13 @@ namespace wdelta {
 
 namespace {
 
-// Builds the document from the parser's events. The parser's own way to look at them while it builds one goes through
-// an array again after each of its elements: a manifest of a million files would take hours.
+// Builds the document from the parser's events, or the members of an object one by one. The parser's own way to look at
+// them while it builds one goes through an array again after each of its elements: a manifest of a million files would
+// take hours.
 class Builder final : public nlohmann::json_sax<ParsedJson> {
  public:
-  explicit Builder(const std::string& object) : object_(&object) {}
+  explicit Builder(const std::string& object, const TakeMember* take_member = nullptr)
+      : object_(&object), take_member_(take_member) {}
   ParsedJson take() { return std::move(document_); }
 
   bool null() override { return put(nullptr) != nullptr; }
@@ -32,8 +35,13 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   bool end_object() override { return end(); }
   bool end_array() override { return end(); }
   bool key(string_t& name) override {
+    if (is_among_members()) {
+      if (!names_.insert(name).second) refuse_second(name);
+      name_ = std::move(name);
+      return true;
+    }
     const auto [place, is_new] = open_.back()->emplace(name, nullptr);
-    if (!is_new) throw Error(Fault::corrupt, *object_, fmt::format("JSON has the name {:?} twice", name));
+    if (!is_new) refuse_second(name);
     member_ = &*place;
     return true;
   }
@@ -42,6 +50,11 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   }
 
  private:
+  [[noreturn]] void refuse_second(const std::string& name) const {
+    throw Error(Fault::corrupt, *object_, fmt::format("JSON has the name {:?} twice", name));
+  }
+  // Whether what comes next is one of the members that are taken one by one.
+  bool is_among_members() const { return take_member_ != nullptr && open_.size() == 1 && open_.front()->is_object(); }
   bool start(ParsedJson&& empty) {
     constexpr std::size_t k_deepest = 16;
     if (open_.size() >= k_deepest)
@@ -51,12 +64,19 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   }
   bool end() {
     open_.pop_back();
+    if (is_among_members()) (*take_member_)(name_, std::move(value_));
     return true;
   }
   // What it returns stays where it is as long as it is open: nothing is put into its parent meanwhile.
   ParsedJson* put(ParsedJson value) {
     ParsedJson* place = &document_;
-    if (!open_.empty()) {
+    if (is_among_members()) {
+      place = &value_;
+      if (!value.is_structured()) {
+        (*take_member_)(name_, std::move(value));
+        return place;
+      }
+    } else if (!open_.empty()) {
       ParsedJson& parent = *open_.back();
       if (parent.is_array()) parent.push_back(nullptr);
       place = parent.is_array() ? &parent.back() : member_;
@@ -69,16 +89,27 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   ParsedJson document_;
   std::vector<ParsedJson*> open_;
   ParsedJson* member_ = nullptr;
+  // Of members that are taken one by one.
+  const TakeMember* take_member_;
+  std::unordered_set<std::string> names_;
+  std::string name_;
+  ParsedJson value_;
 };
+
+ParsedJson parse(std::string_view text, const std::string& object, const TakeMember* take_member) {
+  // The parser takes a NUL for the end of the text, so that anything could hide behind it.
+  if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
+  Builder builder(object, take_member);
+  ParsedJson::sax_parse(text, &builder);
+  return builder.take();
+}
 
 }  // namespace
 
-ParsedJson parse_json(std::string_view text, const std::string& object) {
-  // The parser takes a NUL for the end of the text, so that anything could hide behind it.
-  if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
-  Builder builder(object);
-  ParsedJson::sax_parse(text, &builder);
-  return builder.take();
+ParsedJson parse_json(std::string_view text, const std::string& object) { return parse(text, object, nullptr); }
+
+void parse_members(std::string_view text, const std::string& object, const TakeMember& take) {
+  if (!parse(text, object, &take).is_object()) throw Error(Fault::corrupt, object, "a JSON object was expected");
 }
 
 namespace {

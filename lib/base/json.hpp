@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,10 @@ using ParsedJson = nlohmann::json;
 /// Parses a document from outside. Refuses what is not JSON in UTF-8, a name given twice in an object, and nesting
 /// deeper than 16. Throws corrupt, naming `object`.
 ParsedJson parse_json(std::string_view text, const std::string& object);
+/// The same of an object, whose members are handed over one by one, in the order of the text: for documents that are
+/// soon something else. What `take` throws comes through.
+using TakeMember = std::function<void(const std::string& name, ParsedJson&& value)>;
+void parse_members(std::string_view text, const std::string& object, const TakeMember& take);
 
 /// Members of an object from outside; each throws corrupt, naming `object` and the member, when it is not there or of
 /// another type.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 #include <utility>
 
 namespace wdelta {
@@ -74,7 +75,7 @@ Tensor read_tensor(const std::string& tensor_name, const ParsedJson& value, std:
 
 }  // namespace
 
-SafetensorsHeader SafetensorsHeader::read(const ByteReader& file) {
+std::vector<std::uint8_t> SafetensorsHeader::read_front(const ByteReader& file) {
   const std::uint64_t size = file.size_bytes();
   if (size < 8)
     throw Error(Fault::corrupt, file.name(), fmt::format("has {} bytes, not even a header", size), k_cut_hint);
@@ -91,7 +92,22 @@ SafetensorsHeader SafetensorsHeader::read(const ByteReader& file) {
   }
   front.resize(8 + length);
   file.read_at(8, std::span(front).subspan(8));
-  return parse(std::move(front), size, file.name());
+  return front;
+}
+
+SafetensorsHeader SafetensorsHeader::read(const ByteReader& file) {
+  return parse(read_front(file), file.size_bytes(), file.name());
+}
+
+std::shared_ptr<const SafetensorsHeader> SafetensorsHeader::read_like(const ByteReader& file,
+                                                                      std::shared_ptr<const SafetensorsHeader> other) {
+  std::vector<std::uint8_t> front = read_front(file);
+  // Tensors fill a file to its end.
+  const auto size_of = [](const SafetensorsHeader& header) {
+    return header.tensors_.empty() ? header.front_.size() : header.tensors_.back().end;
+  };
+  if (other != nullptr && front == other->front_ && file.size_bytes() == size_of(*other)) return other;
+  return std::make_shared<SafetensorsHeader>(parse(std::move(front), file.size_bytes(), file.name()));
 }
 
 SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std::uint64_t file_size_bytes,
@@ -103,13 +119,10 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
   SafetensorsHeader header;
   header.front_ = std::move(front);
   const std::string_view text(reinterpret_cast<const char*>(header.front_.data()) + 8, header.front_.size() - 8);
-  const ParsedJson json = parse_json(text, name);
-  if (!json.is_object()) throw Error(Fault::corrupt, name, "header is not a JSON object");
-
-  for (const auto& [key, value] : json.items()) {
+  parse_members(text, name, [&](const std::string& key, ParsedJson&& value) {
     if (key != "__metadata__") {
       header.tensors_.push_back(read_tensor(key, value, header.front_.size(), file_size_bytes, name));
-      continue;
+      return;
     }
     if (!value.is_object()) throw Error(Fault::corrupt, name, "__metadata__ is not an object");
     for (const auto& [meta_key, meta_value] : value.items()) {
@@ -118,11 +131,11 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
       }
       header.metadata_.emplace_back(meta_key, meta_value.get<std::string>());
     }
-  }
+  });
 
-  // By begin, then end: an empty tensor comes before the one that begins where it lies.
-  std::ranges::stable_sort(header.tensors_, [](const Tensor& a, const Tensor& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  // By begin, then end: an empty tensor comes before the one that begins where it lies; of several such by name.
+  std::ranges::sort(header.tensors_, {}, [](const Tensor& tensor) {
+    return std::tuple(tensor.begin, tensor.end, std::string_view(tensor.name));
   });
   std::uint64_t at = header.front_.size();
   for (std::size_t i = 0; i < header.tensors_.size(); ++i) {

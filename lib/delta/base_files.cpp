@@ -16,6 +16,15 @@ BaseFiles::BaseFiles(const Checkpoint& base) : single_file_(base.is_single_file(
   }
 }
 
+std::vector<BaseFile>::const_iterator BaseFiles::at_place(const std::string& path) const {
+  return single_file_ ? files_.begin() : std::ranges::find(files_, path, &BaseFile::path);
+}
+
+std::shared_ptr<const SafetensorsHeader> BaseFiles::header_of(const std::string& path, const ByteReader& next) const {
+  const auto file = at_place(path);
+  return SafetensorsHeader::read_like(next, file == files_.end() ? nullptr : file->file->shared_header());
+}
+
 std::vector<BaseFile> BaseFiles::for_place(const std::string& path, const SafetensorsHeader& next) const {
   std::vector<BaseFile> ordered = files_;
   const auto shared_tensors = [&](const BaseFile& file) {
@@ -24,7 +33,7 @@ std::vector<BaseFile> BaseFiles::for_place(const std::string& path, const Safete
       return found != nullptr && found->has_elements_like(tensor);
     });
   };
-  auto first = single_file_ ? ordered.begin() : std::ranges::find(ordered, path, &BaseFile::path);
+  auto first = ordered.begin() + (at_place(path) - files_.begin());
   if (first == ordered.end() && !ordered.empty()) {
     const auto rank = [&](const BaseFile& file) {
       return std::tuple(shared_tensors(file), likeness_of_places(file.path, path));

@@ -26,6 +26,8 @@ class BaseFiles {
   /// Opens every safetensors file of `base`. `base` need not outlive it.
   explicit BaseFiles(const Checkpoint& base);
 
+  /// The header of the file that is to have the place `path`.
+  std::shared_ptr<const SafetensorsHeader> header_of(const std::string& path, const ByteReader& next) const;
   /// What to compare the file at place `path` with: first the file at that place, or the only one when the base is a
   /// single file, or else the one that shares most tensors with next (of several, the one whose name is most like
   /// `path`); then all others: tensors may have been renamed as well. Nothing when the base has no weights.
@@ -34,6 +36,8 @@ class BaseFiles {
   void check_unchanged() const;
 
  private:
+  std::vector<BaseFile>::const_iterator at_place(const std::string& path) const;
+
   bool single_file_;
   std::vector<BaseFile> files_;
   std::vector<std::shared_ptr<const ByteReader>> opened_;

@@ -171,7 +171,8 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
 FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
                      const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
                      const DeltaCoding& coding, const Engine& engine, const Execution& execution) {
-  return diff_laid_out(base, path, next.get(), SafetensorsHeader::read(*next), output, coding, engine, execution);
+  const auto header = SafetensorsHeader::read_like(*next, base.empty() ? nullptr : base.front().file->shared_header());
+  return diff_laid_out(base, path, next.get(), *header, output, coding, engine, execution);
 }
 
 FileChange diff_opaque_file(const std::optional<OpaqueBase>& base, const std::string& path,

@@ -50,7 +50,7 @@ PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_fi
                             const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                             const Execution& execution) {
   const auto file = next.open();
-  const auto candidates = base.for_place(next.path, SafetensorsHeader::read(*file));
+  const auto candidates = base.for_place(next.path, *base.header_of(next.path, *file));
   PlaceChange place{next.path, Kind::added, next.size_bytes, next.executable, {}, std::nullopt};
   place.tensors = diff_file(candidates, next.path, file, output, {choice}, engine, execution);
   file->check_unchanged();

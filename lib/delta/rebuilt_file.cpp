@@ -68,8 +68,8 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_file(std::shared_ptr<const 
   const auto rebuilt = std::shared_ptr<RebuiltFile>(new RebuiltFile);
   rebuilt->name_ = file->name();
   rebuilt->size_bytes_ = file->size_bytes();
-  rebuilt->header_ = SafetensorsHeader::read(*file);
-  for (const Tensor& tensor : rebuilt->header_.tensors()) rebuilt->plans_.push_back({file, tensor.begin, {}});
+  rebuilt->header_ = std::make_shared<SafetensorsHeader>(SafetensorsHeader::read(*file));
+  for (const Tensor& tensor : rebuilt->header_->tensors()) rebuilt->plans_.push_back({file, tensor.begin, {}});
   rebuilt->in_place_origin_ = std::move(file);
   return rebuilt;
 }
@@ -79,12 +79,33 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_bytes(const std::shared_ptr
   const auto rebuilt = std::shared_ptr<RebuiltFile>(new RebuiltFile);
   rebuilt->name_ = file->name();
   rebuilt->size_bytes_ = size_bytes;
-  rebuilt->header_ = SafetensorsHeader::of_bytes(size_bytes, dtype);
+  rebuilt->header_ = std::make_shared<SafetensorsHeader>(SafetensorsHeader::of_bytes(size_bytes, dtype));
   const bool resized = file->size_bytes() != size_bytes;
   const auto origin = resized ? std::make_shared<ResizedReader>(file, size_bytes) : file;
-  for (const Tensor& tensor : rebuilt->header_.tensors()) rebuilt->plans_.push_back({origin, tensor.begin, {}});
+  for (const Tensor& tensor : rebuilt->header_->tensors()) rebuilt->plans_.push_back({origin, tensor.begin, {}});
   if (!resized) rebuilt->in_place_origin_ = file;
   return rebuilt;
+}
+
+std::shared_ptr<const SafetensorsHeader> RebuiltFile::header_after(
+    const DeltaReader& delta, const std::vector<std::shared_ptr<const RebuiltFile>>& base) {
+  const DeltaDescription& description = delta.description();
+  const std::uint64_t size_bytes = description.result.size_bytes;
+  if (description.opaque != nullptr)
+    return std::make_shared<SafetensorsHeader>(SafetensorsHeader::of_bytes(size_bytes, *description.opaque));
+  if (delta.stored_front()) {
+    return std::make_shared<SafetensorsHeader>(
+        SafetensorsHeader::parse(*delta.stored_front(), size_bytes, delta.name()));
+  }
+  const RebuiltFile& first = *base.front();
+  if (first.size_bytes() != size_bytes) {
+    throw Error(Fault::base_mismatch, first.name(),
+                fmt::format("has {} bytes, {} applies to a file of {}", first.size_bytes(), delta.name(), size_bytes));
+  }
+  // One that is seen as any file's bytes has none.
+  if (first.header().front().empty())
+    throw Error(Fault::corrupt, delta.name(), "does not begin with a safetensors header");
+  return first.header_;
 }
 
 std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const DeltaReader> delta,
@@ -96,41 +117,25 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
   rebuilt->size_bytes_ = description.result.size_bytes;
   rebuilt->engine_ = &engine;
   rebuilt->pool_ = std::make_shared<Pool>(engine);
-  std::vector<std::uint8_t> front;
-  if (description.opaque != nullptr) {
-    rebuilt->header_ = SafetensorsHeader::of_bytes(rebuilt->size_bytes_, *description.opaque);
-  } else if (delta->stored_front()) {
-    front = *delta->stored_front();
-  } else {
-    const auto base_front = base.front()->header().front();
-    front.assign(base_front.begin(), base_front.end());
-    if (base.front()->size_bytes() != rebuilt->size_bytes_) {
-      throw Error(Fault::base_mismatch, base.front()->name(),
-                  fmt::format("has {} bytes, {} applies to a file of {}", base.front()->size_bytes(), delta->name(),
-                              rebuilt->size_bytes_));
-    }
-  }
-  if (description.opaque == nullptr)
-    rebuilt->header_ = SafetensorsHeader::parse(std::move(front), rebuilt->size_bytes_, delta->name());
-
+  rebuilt->header_ = header_after(*delta, base);
   for (const auto& [name, source] : description.sources) {
-    if (rebuilt->header_.find(name) == nullptr) {
+    if (rebuilt->header_->find(name) == nullptr) {
       throw Error(Fault::corrupt, delta->name(),
                   fmt::format("gives a source for tensor {:?}, which the result has not", name));
     }
   }
   std::size_t used_entries = 0;
-  for (const Tensor& tensor : rebuilt->header_.tensors()) {
+  for (const Tensor& tensor : rebuilt->header_->tensors()) {
     TensorPlan plan;
     if (const auto source = description.source_of(tensor.name)) {
       const RebuiltFile& file = *base.at(source->file);
-      const Tensor* found = file.header_.find(source->tensor);
+      const Tensor* found = file.header_->find(source->tensor);
       if (found == nullptr || !found->has_elements_like(tensor)) {
         throw Error(
             Fault::base_mismatch, file.name(),
             fmt::format("has no tensor {:?} of the dtype and size that {} needs", source->tensor, delta->name()));
       }
-      plan = file.plans_[static_cast<std::size_t>(found - file.header_.tensors().data())];
+      plan = file.plans_[static_cast<std::size_t>(found - file.header_->tensors().data())];
     }
     const DeltaEntry* entry = delta->find(tensor.name);
     if (entry != nullptr) {
@@ -157,7 +162,8 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
 void RebuiltFile::find_in_place_origin() {
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const TensorPlan& plan = plans_[i];
-    if (!plan.origin || plan.origin_begin != header_.tensors()[i].begin || plan.origin != plans_.front().origin) return;
+    if (!plan.origin || plan.origin_begin != header_->tensors()[i].begin || plan.origin != plans_.front().origin)
+      return;
   }
   if (!plans_.empty() && plans_.front().origin->size_bytes() == size_bytes_) in_place_origin_ = plans_.front().origin;
 }
@@ -165,7 +171,7 @@ void RebuiltFile::find_in_place_origin() {
 // Calls visit(tensor, offset in the tensor, its part of `bytes`) for every tensor that the range touches.
 template <typename Visit>
 void RebuiltFile::for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> bytes, Visit visit) const {
-  const auto tensors = header_.tensors();
+  const auto tensors = header_->tensors();
   const std::uint64_t end = offset + bytes.size();
   auto tensor = std::ranges::upper_bound(tensors, offset, {}, &Tensor::end);
   for (; tensor != tensors.end() && tensor->begin < end; ++tensor) {
@@ -178,7 +184,7 @@ void RebuiltFile::for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> 
 }
 
 void RebuiltFile::patch_front(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
-  const auto front = header_.front();
+  const auto front = header_->front();
   if (offset >= front.size()) return;
   std::ranges::copy(front.subspan(offset, std::min<std::uint64_t>(bytes.size(), front.size() - offset)), bytes.begin());
 }
@@ -193,7 +199,7 @@ void RebuiltFile::read_origin(std::size_t tensor, std::uint64_t offset, std::spa
 }
 
 std::uint64_t RebuiltFile::block_boundary_before(std::uint64_t offset) const {
-  return wdelta::block_boundary_before(header_, offset);
+  return wdelta::block_boundary_before(*header_, offset);
 }
 
 void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
@@ -234,7 +240,7 @@ void RebuiltFile::read_to_device(std::uint64_t offset, void* to, std::size_t siz
 
 void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::uint64_t offset,
                                std::span<std::uint8_t> bytes) const {
-  const Tensor& tensor = header_.tensors()[tensor_index];
+  const Tensor& tensor = header_->tensors()[tensor_index];
   const std::vector<TensorPlan::Step>& steps = plans_[tensor_index].steps;
   if (steps.empty()) return;
   const std::uint64_t block = block_bytes(tensor);

@@ -48,7 +48,8 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   bool is_on(const Device& device) const override;
   void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override;
 
-  const SafetensorsHeader& header() const { return header_; }
+  const SafetensorsHeader& header() const { return *header_; }
+  const std::shared_ptr<const SafetensorsHeader>& shared_header() const { return header_; }
   /// How the tensor with that place in the header is had.
   const TensorPlan& plan(std::size_t tensor) const { return plans_[tensor]; }
   /// That patches; null for a file as it is.
@@ -63,6 +64,9 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
 
  private:
   RebuiltFile() = default;
+  /// Of the file that the delta makes: read once for a chain, where the front of the file stays as it is.
+  static std::shared_ptr<const SafetensorsHeader> header_after(
+      const DeltaReader& delta, const std::vector<std::shared_ptr<const RebuiltFile>>& base);
   void find_in_place_origin();
   /// Whether it is nothing but a file as it is.
   bool is_origin() const { return pool_ == nullptr && in_place_origin_ != nullptr; }
@@ -79,8 +83,8 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
 
   std::string name_;
   std::uint64_t size_bytes_ = 0;
-  SafetensorsHeader header_;
-  std::vector<TensorPlan> plans_;  // as header_.tensors()
+  std::shared_ptr<const SafetensorsHeader> header_;  // of all files of a chain that begin alike
+  std::vector<TensorPlan> plans_;                    // as header_->tensors()
   std::shared_ptr<const ByteReader> in_place_origin_;
   const Engine* engine_ = nullptr;
 };

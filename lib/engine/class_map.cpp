@@ -133,8 +133,8 @@ std::vector<ClassChooser::Run> ClassChooser::runs() const {
   do {
     runs.clear();
     for (std::size_t context = 0; context < contexts_.size(); ++context) {
+      if (!is_counted_[context] || contexts_[context].elements == 0) continue;
       const ContextCounts& counts = contexts_[context];
-      if (counts.elements == 0) continue;
       if (!runs.empty() && runs.back().counts.elements < least) {
         join(runs.back().counts, counts);
       } else {

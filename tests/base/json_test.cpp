@@ -18,6 +18,18 @@ std::string nested(int depth) { return std::string(depth, '[') + std::string(dep
 std::optional<Fault> parsing(std::string_view text) {
   return fault_of([&] { parse_json(text, "thing"); });
 }
+/// An object put together of its members.
+ParsedJson of_members(std::string_view text) {
+  ParsedJson json = ParsedJson::object();
+  parse_members(text, "thing", [&](const std::string& name, ParsedJson&& value) {
+    REQUIRE(!json.contains(name));
+    json[name] = std::move(value);
+  });
+  return json;
+}
+std::optional<Fault> parsing_members(std::string_view text) {
+  return fault_of([&] { of_members(text); });
+}
 }  // namespace
 
 TEST_CASE("documents in UTF-8 are parsed, to the deepest nesting that is allowed") {
@@ -63,14 +75,33 @@ TEST_CASE("what is no JSON in UTF-8, or means two things, is refused as corrupt"
   for (const std::string& text : texts) {
     CAPTURE(text.substr(0, 40));
     CHECK(parsing(text) == Fault::corrupt);
+    CHECK(parsing_members(text) == Fault::corrupt);
   }
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{\"a\":";
   CHECK(parsing(deep) == Fault::corrupt);
+  CHECK(parsing_members(deep) == Fault::corrupt);
 }
 
 TEST_CASE("the same name in different objects is no repetition") {
   CHECK(parsing(R"({"a":{"a":{"a":1}},"b":{"a":1},"c":[{"a":1},{"a":1}]})") == std::nullopt);
+}
+
+TEST_CASE("members one by one are those of the document, in the order of the text") {
+  const std::string object = R"({"z":{"a":[{"b":[]},[1,[2,{}]]],"z":"z"},"a":[],"b":{},"c":null,"ä":-1.5,"":true})";
+  CHECK(of_members(object) == parse_json(object, "thing"));
+  std::string names;
+  parse_members(object, "thing", [&](const std::string& name, ParsedJson&&) { names += name + ","; });
+  CHECK(names == "z,a,b,c,ä,,");
+  CHECK(of_members("{}").empty());
+  CHECK(of_members(R"({"a":)" + nested(15) + "}").size() == 1);
+  for (const std::string text : {"[]", "[{\"a\":1}]", "1", "\"a\"", "null"}) {
+    CAPTURE(text);
+    CHECK(parsing(text) == std::nullopt);
+    CHECK(parsing_members(text) == Fault::corrupt);
+  }
+  const auto refused = [](const std::string&, ParsedJson&&) { throw Error(Fault::unsupported, "", ""); };
+  CHECK(fault_of([&] { parse_members(object, "thing", refused); }) == Fault::unsupported);
 }
 
 TEST_CASE("a member that is missing or of another type is refused, and the refusal names it") {

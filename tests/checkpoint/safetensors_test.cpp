@@ -91,6 +91,30 @@ TEST_CASE("a header with every dtype, scalars, empty tensors, metadata and paddi
   CHECK(header.find("none") == nullptr);
 }
 
+TEST_CASE("a file that begins as another one and is as large has its header; any other is read") {
+  std::mt19937_64 random(1);
+  const Bytes file = one_of_each_dtype(random);
+  const auto known = std::make_shared<const SafetensorsHeader>(read(file));
+  const auto read_like = [&](const Bytes& bytes, const std::shared_ptr<const SafetensorsHeader>& other) {
+    return SafetensorsHeader::read_like(MemoryReader(bytes, "thing"), other);
+  };
+  Bytes other_values = file;
+  other_values.back() ^= 1;
+  CHECK(read_like(other_values, known) == known);
+  CHECK(read_like(file, nullptr)->is_laid_out_like(*known));
+  // Another header: one name is another, all else is the same.
+  Bytes other_name = file;
+  *std::search(other_name.begin(), other_name.end(), std::begin("scalar"), std::end("scalar") - 1) = 'S';
+  const auto other = read_like(other_name, known);
+  CHECK(other != known);
+  CHECK(other->find("Scalar") != nullptr);
+  // The same header, another size.
+  for (Bytes damaged : {Bytes(file.begin(), file.end() - 1), file}) {
+    damaged.resize(damaged.size() == file.size() ? file.size() + 1 : damaged.size());
+    CHECK(fault_of([&] { read_like(damaged, known); }) == Fault::corrupt);
+  }
+}
+
 TEST_CASE("files without tensors, and headers that list tensors in any order, are files too") {
   for (const char* header : {"{}", "{}      ", R"({"__metadata__":{}})", R"({"__metadata__":{"a":"b"}})"}) {
     CHECK(reading(raw_safetensors(header, {})) == std::nullopt);

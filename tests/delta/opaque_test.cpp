@@ -247,6 +247,17 @@ TEST_CASE("a sealed opaque delta that breaks a rule is refused as corrupt") {
   }
 }
 
+TEST_CASE("a delta that takes its header from the base is refused where the base is seen as bytes and has none") {
+  std::mt19937_64 random(seed());
+  const std::vector<TestTensor> tensors = {random_tensor("body", {"U8", 8}, 100, random)};
+  const PlacedFile base{"model.safetensors", safetensors_file(tensors)};
+  const PlacedFile next{base.path, safetensors_file(with_changes(tensors, 0.1, random))};
+  const Run run;
+  const auto delta = open_delta(make_delta({base}, next, run).bytes);
+  const auto seen_as_bytes = RebuiltFile::from_bytes(reader_of(base), base.bytes.size(), *dtype_named("U8"));
+  CHECK(fault_of([&] { RebuiltFile::from_delta(delta, {seen_as_bytes}, *run.engine); }) == Fault::corrupt);
+}
+
 TEST_CASE("the coding that a sample chooses is one that pays, and none for noise") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
