@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -70,20 +71,29 @@ void require_origins(const std::vector<Origin>& origins, const Execution& execut
 // What is written in whole pages costs least.
 constexpr std::uint64_t k_page_bytes = 4096;
 static_assert(k_page_bytes % Blake3Segment::k_unit_bytes == 0);
+// What of a segment may wait until others have written: with it a window still stays in the caches.
+constexpr std::uint64_t k_most_unwritten_bytes = std::uint64_t{512} << 10;
+
+// An output that several threads write to. Most file systems let one of them in at a time: a thread that would have to
+// wait goes on with its next piece, as long as it has room for what is not written.
+struct SharedOutput {
+  OutputFile* file;  // null: what is written is dropped
+  std::mutex turn;
+};
 
 // Makes segments of a version, hashes them on both ends and writes them. One per thread.
 class SegmentWriter {
  public:
   /// With an `origin`, the version's bytes are made of its bytes in place.
   SegmentWriter(const FileVersion& version, const ByteReader* origin, Blake3Tree* origin_tree, Blake3Tree& result_tree,
-                OutputFile* output, StageClock* stages)
+                SharedOutput& output, StageClock* stages)
       : version_(&version),
         origin_(origin),
         origin_tree_(origin_tree),
         result_tree_(&result_tree),
         source_(origin != nullptr ? origin : &version.bytes()),
         reader_(*source_),
-        output_(output),
+        output_(&output),
         laps_(stages) {}
 
   void operator()(std::size_t index) {
@@ -92,7 +102,8 @@ class SegmentWriter {
     if (origin_ != nullptr) origin_hash.emplace(*origin_tree_, index);
     Blake3Segment result_hash(*result_tree_, index);
     std::uint64_t patched = segment.begin;
-    std::uint64_t done = segment.begin;
+    std::uint64_t hashed = segment.begin;
+    std::uint64_t written = segment.begin;
     window_.restart(segment.begin);
     laps_.restart();
     for_each_piece(segment, source_->piece_bytes(), [&](const Segment& piece) {
@@ -107,17 +118,15 @@ class SegmentWriter {
         patched = piece.end();
       }
       // The first piece ends in the page where blocks do, and those that follow are as long as what was read.
-      const std::uint64_t unit = done == segment.begin ? k_page_bytes : Blake3Segment::k_full_width_bytes;
-      const std::uint64_t ready = last ? segment.end() : done + (patched - done) / unit * unit;
-      if (ready <= done) return;
-      const auto result = window_.bytes(done, ready);
+      const std::uint64_t unit = hashed == segment.begin ? k_page_bytes : Blake3Segment::k_full_width_bytes;
+      const std::uint64_t ready = last ? segment.end() : hashed + (patched - hashed) / unit * unit;
+      if (ready <= hashed) return;
+      const auto result = window_.bytes(hashed, ready);
       result_hash.update(result);
       laps_.lap(Stage::hash, result.size());
-      if (output_ != nullptr) {
-        output_->write_at(done, result);
-        laps_.lap(Stage::write, result.size());
-      }
-      window_.drop_before(done = ready);
+      hashed = ready;
+      written = write(written, hashed, last);
+      window_.drop_before(written);
     });
   }
 
@@ -130,13 +139,25 @@ class SegmentWriter {
     return to;
   }
 
+  // Writes what the window holds from `from` up to `to`, unless that can wait and another thread writes. Returns how
+  // far all is written.
+  std::uint64_t write(std::uint64_t from, std::uint64_t to, bool last) {
+    if (output_->file == nullptr) return to;
+    const std::unique_lock turn(output_->turn, std::try_to_lock);
+    const bool may_wait = !last && to - from < k_most_unwritten_bytes;
+    if (!turn && may_wait) return from;
+    output_->file->write_at(from, window_.bytes(from, to));
+    laps_.lap(Stage::write, to - from);
+    return to;
+  }
+
   const FileVersion* version_;
   const ByteReader* origin_;
   Blake3Tree* origin_tree_;
   Blake3Tree* result_tree_;
   const ByteReader* source_;
   HashingReader reader_;
-  OutputFile* output_;
+  SharedOutput* output_;
   Window window_;
   StageLaps laps_;
 };
@@ -157,6 +178,7 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
   std::optional<Blake3Tree> origin_tree;
   if (origin != nullptr) origin_tree.emplace(size);
   if (output != nullptr) output->reserve(size);
+  SharedOutput shared_output{output, {}};
   Blake3Tree* const tree_of_origin = origin_tree ? &*origin_tree : nullptr;
   const auto write_all = [&](const Execution& on, auto make_writer) {
     parallel_in_runs(result_tree.segment_count(), on, [&] {
@@ -173,8 +195,9 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
       const DeviceSegmentWriter::Files files{version.rebuilt.get(), origin, tree_of_origin, &result_tree, output};
       write_all(limited, [&] { return DeviceSegmentWriter(files, *device, execution.stages); });
     } else {
-      write_all(execution,
-                [&] { return SegmentWriter(version, origin, tree_of_origin, result_tree, output, execution.stages); });
+      write_all(execution, [&] {
+        return SegmentWriter(version, origin, tree_of_origin, result_tree, shared_output, execution.stages);
+      });
     }
   } catch (const Error& error) {
     // A coding that depends on the base may trip over a wrong one before any digest can say so.

@@ -218,4 +218,19 @@ TEST_CASE("many threads may read one rebuilt file") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("many threads that write one file leave nothing out") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const std::vector<TestTensor> tensors = {random_tensor("t", {"BF16", 16}, 12'000'000, random)};  // six segments
+  const PlacedFile base{"model.safetensors", safetensors_file(tensors)};
+  const PlacedFile next{base.path, safetensors_file(with_changes(tensors, 0.01, random))};
+  const FileVersion version = version_of(make_delta({base}, next, {&best_engine()}).bytes, {base}, {&best_engine()});
+  for (const unsigned threads : {2, 3, 8}) {
+    for (int again = 0; again < 4; ++again) {
+      CAPTURE(threads);
+      REQUIRE((written(version, threads) == next.bytes));
+    }
+  }
+}
+
 }  // namespace wdelta
