@@ -158,6 +158,14 @@ std::uint64_t ClassChooser::strip_bits(std::uint64_t coded_elements) const {
   return k_class_bits_per_strip * (std::max(element_count_, coded_elements) / strip_elements + 1);
 }
 
+std::uint64_t ClassChooser::least_cost() const {
+  std::uint64_t cost = 0;
+  for (std::size_t context = 0; context < contexts_.size(); ++context) {
+    if (is_counted_[context]) cost += cost_as_one_class(contexts_[context]);
+  }
+  return cost;
+}
+
 ClassChooser::Priced ClassChooser::price_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const {
   std::vector<ContextCounts> classes(bounds.size() + 1);
   for (std::size_t context = 0; context < contexts_.size(); ++context) {

@@ -57,6 +57,8 @@ class ClassChooser {
   /// As few bounds as make the changes about as cheap to code as any with at most `most_classes` do. `coded_elements`:
   /// how many elements will be coded with them, which pay for the tables of each class together.
   Choice choose(std::uint32_t most_classes, std::uint64_t coded_elements) const;
+  /// What was counted would cost with a class for each context, and nothing told of classes.
+  std::uint64_t least_cost() const;
   struct Priced {
     std::uint64_t cost;
     std::vector<ClassTotals> totals;  ///< what was counted of each class

@@ -19,6 +19,10 @@ constexpr std::size_t k_batch_changes = 4096;
 // are held back.
 constexpr std::uint64_t k_telling_changes = 768;
 constexpr std::size_t k_most_held_blocks = 32;
+// Already from this many on they are taken from a group before, where so they cost no more than this part beyond what a
+// class for each context would: to choose them takes as long as to code some thousand changes.
+constexpr std::uint64_t k_hinting_changes = 256;
+constexpr std::uint64_t k_alike_part = 32;
 
 }  // namespace
 
@@ -43,7 +47,15 @@ void GroupChanges::begin_block(std::uint32_t element_count) {
 
 void GroupChanges::look_at(const Engine& engine, const FoundChanges& changes) {
   chooser_.count(changes.base, type_, changes.positions, changes.steps);
-  if (chooser_.change_count() >= k_telling_changes || held_.count() + 1 >= k_most_held_blocks) choose_classes(engine);
+  const bool is_last_look = chooser_.change_count() >= k_telling_changes || held_.count() + 1 >= k_most_held_blocks;
+  if (!is_last_look && chooser_.change_count() < k_hinting_changes) return;
+  auto known = cheapest_known();
+  const std::uint64_t least = chooser_.least_cost();
+  if (known && known->cost <= least + least / k_alike_part) {
+    take_classes(engine, std::move(known->bounds));
+  } else if (is_last_look) {
+    choose_classes(engine);
+  }
 }
 
 void GroupChanges::add(const Engine& engine, std::size_t block, const FoundChanges& changes) {
@@ -65,19 +77,30 @@ std::uint64_t GroupChanges::expected_elements() const {
   return std::max(element_count_, std::clamp(wanted, expected_.least, expected_.most));
 }
 
+// Those of the group before it in the run whose classes cost least.
+std::optional<ClassChooser::Choice> GroupChanges::cheapest_known() const {
+  std::optional<ClassChooser::Choice> cheapest;
+  for (const auto& [of_type, number, reference] : known_.groups()) {
+    if (of_type != type_) continue;
+    const ClassChooser::Priced priced = chooser_.price_of_known(reference.bounds, expected_elements());
+    const std::uint64_t cost = priced.cost + mismatch(priced.totals, reference);
+    if (!cheapest || cost <= cheapest->cost) cheapest = {reference.bounds, cost};
+  }
+  return cheapest;
+}
+
 void GroupChanges::choose_classes(const Engine& engine) {
   if (bounds_) return;
   const std::uint64_t elements = expected_elements();
   // Of the first in a run: others may refer to it, and pay for its classes too.
   const std::uint64_t paying = known_.has(type_) ? elements : std::max(elements, expected_.of_run);
   ClassChooser::Choice choice = chooser_.choose(most_classes(change_count_, element_count_), paying);
-  for (const auto& [of_type, number, reference] : known_.groups()) {
-    if (of_type != type_) continue;
-    const ClassChooser::Priced priced = chooser_.price_of_known(reference.bounds, elements);
-    const std::uint64_t cost = priced.cost + mismatch(priced.totals, reference);
-    if (cost <= choice.cost) choice = {reference.bounds, cost};
-  }
-  bounds_ = std::move(choice.bounds);
+  auto known = cheapest_known();
+  take_classes(engine, known && known->cost <= choice.cost ? std::move(known->bounds) : std::move(choice.bounds));
+}
+
+void GroupChanges::take_classes(const Engine& engine, ClassBounds bounds) {
+  bounds_ = std::move(bounds);
   has_far_steps_ = type_.width_bytes == 1 && chooser_.has_far_steps();
   held_.each(type_.width_bytes, [&](std::size_t block, const FoundChanges& changes) {
     symbols_.add(engine, type_, *bounds_, block, changes);

@@ -66,6 +66,8 @@ class GroupChanges {
   static constexpr std::size_t k_enough_changes = 65536;
 
   std::uint64_t expected_elements() const;
+  std::optional<ClassChooser::Choice> cheapest_known() const;
+  void take_classes(const Engine& engine, ClassBounds bounds);
   std::size_t list_batches(std::size_t strips_in_batch);
 
   ElementType type_;

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "codings.hpp"
 #include "engine/count_model.hpp"
+#include "engine/group_changes.hpp"
 #include "engine/group_tables.hpp"
 #include "engine/known_groups.hpp"
 #include "groups.hpp"
@@ -229,6 +230,61 @@ TEST_CASE("of the groups that are known one is referred to that is alike, until 
   for (const std::size_t kind : {1U, 3U, 4U}) CHECK(group(kind) == 0);
   CHECK(group(2) == 4);
   CHECK(group(0) == 0);
+}
+
+TEST_CASE("a few hundred changes are enough to take the classes of a group that is alike, not of one that is not") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const Engine& engine = best_engine();
+  GroupChanges changes;
+  // Begins a group with a block of so many elements, of which those with the two largest exponents change most. With
+  // `larger` exponents than others.
+  const auto begin_group = [&](std::size_t count, std::uint64_t larger) {
+    constexpr double k_rates[] = {0.06, 0.01, 0.001};
+    Bytes base = weights(random, count, k_bf16);
+    Bytes next = base;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t element = get(base.data(), i, 2);
+      const double rate = k_rates[std::min<std::uint64_t>(122 - (element >> 7 & 0xff), 2)];
+      const bool is_changed = std::uniform_real_distribution<>()(random) < rate;
+      put(base.data(), i, 2, element + (larger << 7));
+      put(next.data(), i, 2, get(base.data(), i, 2) ^ (is_changed ? 1U : 0U));
+    }
+    std::vector<std::uint16_t> positions(k_block_elements + 64);
+    std::vector<std::uint16_t> steps(k_block_elements + 64);
+    const std::uint32_t found = engine.block(k_bf16).find_changes(
+        base.data(), next.data(), static_cast<std::uint32_t>(count), positions.data(), steps.data());
+    const FoundChanges block{base, std::span(positions).first(found), steps.data()};
+    changes.begin(k_bf16, {}, ExpectedElements::exactly(count));
+    changes.begin_block(static_cast<std::uint32_t>(count));
+    changes.count(found);
+    changes.look_at(engine, block);
+    changes.add(engine, 0, block);
+    return found;
+  };
+  changes.begin_run();
+  CHECK(begin_group(k_block_elements, 0) >= 768);
+  REQUIRE(changes.has_classes());
+  const ClassBounds bounds = changes.bounds();
+  changes.enter(changes.fit_parameters(engine.kernels->coding, changes.choose_strips(false)), 100);
+  const auto begin_few = [&](std::uint64_t larger) {
+    const std::uint32_t found = begin_group(20'000, larger);
+    CHECK(found >= 256);
+    CHECK(found < 768);
+  };
+  int like_known = 0;  // some have other changes than most, by chance
+  constexpr int k_groups = 12;
+  for (int i = 0; i < k_groups; ++i) {
+    begin_few(0);
+    like_known += changes.has_classes() && changes.bounds() == bounds ? 1 : 0;
+    begin_few(2);
+    CHECK(!changes.has_classes());
+  }
+  CHECK(like_known >= k_groups / 2);
+  // Nothing is known of another run.
+  changes.begin_run();
+  begin_few(0);
+  CHECK(!changes.has_classes());
 }
 
 TEST_CASE("weights that a reference gives are taken as they are, none without a code") {
