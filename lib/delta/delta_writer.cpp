@@ -18,7 +18,7 @@
 
 namespace wdelta {
 
-DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), spool_(path_) {}
+DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), output_(path_), spool_(path_) {}
 
 void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, {}}); }
 
@@ -31,8 +31,8 @@ void DeltaWriter::append_group(const CodedGroup& group) {
                           strips, group.strips_in_batch});
   entry.block_count += group.blocks.size();
   entry.size_bytes += group.parameters.size() + group.bytes.size();
-  append_payload(group.parameters);
-  append_payload(group.bytes);
+  spool_.append(group.parameters);
+  spool_.append(group.bytes);
 }
 
 void DeltaWriter::append_unchanged_blocks(std::uint64_t count) {
@@ -60,16 +60,6 @@ void DeltaWriter::append_tensor(const Entry& entry, std::vector<std::uint8_t>& i
   }
 }
 
-// Blocks are a few KiB: gathered to write and hash in pieces that are worth a call.
-void DeltaWriter::append_payload(std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t k_piece = std::size_t{256} << 10;
-  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-  if (pending_.size() < k_piece) return;
-  payload_hash_.update(pending_);
-  spool_.append(pending_);
-  pending_.clear();
-}
-
 namespace {
 
 std::string unused_key(std::string key, const std::set<std::string>& taken) {
@@ -88,9 +78,9 @@ std::vector<std::uint8_t> compressed(std::span<const std::uint8_t> bytes) {
 // A delta as it is going to be: its header, then what was spooled.
 class WholeDelta final : public ByteReader {
  public:
-  WholeDelta(std::vector<std::uint8_t> front, const OutputFile& spool) : front_(std::move(front)), spool_(&spool) {}
+  WholeDelta(std::vector<std::uint8_t> front, const PayloadSpool& spool) : front_(std::move(front)), spool_(&spool) {}
 
-  std::uint64_t size_bytes() const override { return front_.size() + spool_->appended_bytes(); }
+  std::uint64_t size_bytes() const override { return front_.size() + spool_->size_bytes(); }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
     if (offset < front_.size()) {
       const auto from_front = bytes.first(std::min<std::uint64_t>(bytes.size(), front_.size() - offset));
@@ -105,7 +95,7 @@ class WholeDelta final : public ByteReader {
 
  private:
   std::vector<std::uint8_t> front_;
-  const OutputFile* spool_;
+  const PayloadSpool* spool_;
   std::string name_ = "delta";
 };
 
@@ -166,17 +156,14 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
   add_entry(metadata.back().second, index.size());
-  append_payload(index);
+  spool_.append(index);
   if (!front.empty()) {
     const std::vector<std::uint8_t> frame = compressed(front);
     metadata.emplace_back("header", unused_key("wdelta.header", keys));
     add_entry(metadata.back().second, frame.size());
-    append_payload(frame);
+    spool_.append(frame);
   }
-  payload_hash_.update(pending_);
-  spool_.append(pending_);
-  pending_.clear();
-  metadata.emplace_back("payload", payload_hash_.finish().hex());
+  metadata.emplace_back("payload", spool_.digest().hex());
   metadata.emplace_back("digest", std::string(64, '0'));
   Json quoted = Json::object();
   for (const auto& [key, value] : metadata) quoted[key] = value;
@@ -194,12 +181,11 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   delta_front.insert(delta_front.end(), text.begin(), text.end());
   const Digest digest = seal_front(delta_front);
 
-  OutputFile output(path_);
   const WholeDelta whole(std::move(delta_front), spool_);
   NoProgress unwatched;  // bytes of a delta are not those that the caller counts
   const Digest file_digest =
-      copy_and_digest(whole, output, {execution.threads, &unwatched, execution.stop, execution.stages});
-  return {std::move(output), whole.size_bytes(), digest, file_digest};
+      copy_and_digest(whole, output_, {execution.threads, &unwatched, execution.stop, execution.stages});
+  return {std::move(output_), whole.size_bytes(), digest, file_digest};
 }
 
 }  // namespace wdelta

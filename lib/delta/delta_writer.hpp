@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/blake3.hpp"
 #include "base/execution.hpp"
 #include "base/file.hpp"
 #include "delta/container.hpp"
 #include "delta/description.hpp"
+#include "delta/payload_spool.hpp"
 #include "engine/group.hpp"
 
 #include <cstdint>
@@ -19,11 +19,12 @@
 namespace wdelta {
 
 /// Writes the container of wdelta-delta(5). The header comes first in the file but is known last, so blocks are spooled
-/// beside the output (never in a small /tmp) and copied behind the header by finish(). One thread; memory is the block
-/// index: up to three bytes a block, and 64 a group.
+/// and copied behind the header by finish(). One thread; memory is what the spool keeps, and the block index: up to
+/// three bytes a block, and 64 a group.
 class DeltaWriter {
  public:
-  /// `path`: the output; nothing appears there before the caller commits what finish() returns.
+  /// `path`: the output; nothing appears there before the caller commits what finish() returns. Throws where it cannot
+  /// be written.
   explicit DeltaWriter(std::filesystem::path path);
 
   /// Begins the entry of the next tensor that changed; tensors come in the order of their bytes in the result.
@@ -42,9 +43,6 @@ class DeltaWriter {
   /// `front`: the bytes of the result before its first tensor, or empty when they are those of the first base file.
   /// Copies on all threads: the payload of a dense delta is as large as the checkpoint.
   Finished finish(const DeltaDescription& description, std::span<const std::uint8_t> front, const Execution& execution);
-
-  /// Bytes of blocks so far.
-  std::uint64_t payload_bytes() const { return spool_.appended_bytes(); }
 
  private:
   struct Group {
@@ -66,12 +64,10 @@ class DeltaWriter {
   static void append_tensor(const Entry& entry, std::vector<std::uint8_t>& index);
   static std::size_t bundle_length(std::span<const Entry> entries);
   static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
-  void append_payload(std::span<const std::uint8_t> bytes);
 
   std::filesystem::path path_;
-  OutputFile spool_;
-  Blake3 payload_hash_;
-  std::vector<std::uint8_t> pending_;
+  OutputFile output_;
+  PayloadSpool spool_;
   std::vector<Entry> entries_;
 };
 
