@@ -24,7 +24,7 @@ struct Context {
   bool json = false;
   bool quiet = false;
   int verbose = 0;
-  unsigned threads = 0;  // 0: all cores
+  ThreadCounts threads{0};  // 0: all cores
   std::string engine_name;
   bool no_progress = false;
   std::string color = "auto";
@@ -43,7 +43,8 @@ struct Context {
   bool answered = false;  // a document was printed
 
   Execution execution() {
-    return {threads, progress.get(), stop.get_token(), stage_stats ? &stage_stats->clock : nullptr};
+    return {threads.all_along, progress.get(), stop.get_token(), stage_stats ? &stage_stats->clock : nullptr,
+            threads.spare};
   }
   const Engine& engine() const;
   bool colored() const;

@@ -45,8 +45,8 @@ void add_common_options(CLI::App& app, Context& context) {
   declare_flag(app, "--json", context.json, "Print one machine-readable document on stdout");
   declare_flag(app, "-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
   declare_flag(app, "-v,--verbose", context.verbose, "Say more: whole ids and digests");
-  declare(app, "-j,--threads", context.threads,
-          "Work with so many threads, from 1 to 1024 (default: one for each core, and one more)")
+  declare(app, "-j,--threads", context.threads.all_along,
+          "Work with so many threads, from 1 to 1024 (default: one for each core, and one more where one has to wait)")
       .value_name("THREADS")
       .in_range(1, 1024);
   declare(app, "--engine", context.engine_name,
@@ -71,8 +71,10 @@ Json version_of(const Context& context) {
   }
   Json kernels = Json::array();
   for (const Blake3Kernel* kernel : blake3_kernels()) kernels.push_back(blake3_kernel_name(*kernel));
-  return {
-      {"version", WDELTA_VERSION}, {"engines", engine_list}, {"blake3_kernels", kernels}, {"threads", context.threads}};
+  return {{"version", WDELTA_VERSION},
+          {"engines", engine_list},
+          {"blake3_kernels", kernels},
+          {"threads", context.threads.all_along}};
 }
 
 void print_version(Context& context) {
@@ -87,7 +89,8 @@ void print_version(Context& context) {
   }
   fmt::print("\nBLAKE3 kernels, fastest first:");
   for (const Blake3Kernel* kernel : blake3_kernels()) fmt::print(" {}", blake3_kernel_name(*kernel));
-  fmt::print("\nthreads: {}\nstores: a directory (a plain path or file:///PATH){}\n", context.threads, k_other_stores);
+  fmt::print("\nthreads: {}\nstores: a directory (a plain path or file:///PATH){}\n", context.threads.all_along,
+             k_other_stores);
 }
 
 // Signals are taken by one thread that does nothing else: a handler could not safely ask for a stop.
@@ -172,7 +175,7 @@ int run(int argc, char** argv) {
     return print_error(context, usage_error(app, error));
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
-  if (context.threads == 0) context.threads = default_threads();
+  if (context.threads.all_along == 0) context.threads = default_threads();
   const bool draw = !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0;
   context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
                                                         context.quiet ? Notes::hidden : Notes::shown);

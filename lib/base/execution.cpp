@@ -12,6 +12,6 @@ void Execution::check_stop() const {
   if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
 }
 
-unsigned default_threads() { return std::max(1U, std::thread::hardware_concurrency()) + 1; }
+ThreadCounts default_threads() { return {std::max(1U, std::thread::hardware_concurrency()), 1}; }
 
 }  // namespace wdelta

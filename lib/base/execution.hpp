@@ -34,12 +34,26 @@ struct Execution {
   Progress* progress = nullptr;  ///< never null once inside the library
   std::stop_token stop;
   StageClock* stages = nullptr;  ///< null: nobody asks where the time goes
+  /// More threads, that begin once one of the others is seen to wait, for a disk most likely: where none does, they
+  /// would only push what others work on out of the caches.
+  unsigned spare_threads = 0;
 
+  /// The same on so many threads, and no spare ones.
+  Execution on(unsigned exactly) const {
+    Execution other = *this;
+    other.threads = exactly;
+    other.spare_threads = 0;
+    return other;
+  }
   /// Throws interrupted once a stop was asked for.
   void check_stop() const;
 };
 
-/// For those who do not choose: one for each core, and one more that works while another waits for the disk.
-unsigned default_threads();
+struct ThreadCounts {
+  unsigned all_along = 1;
+  unsigned spare = 0;
+};
+/// For those who do not choose: one for each core, and a spare one.
+ThreadCounts default_threads();
 
 }  // namespace wdelta

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "base/execution.hpp"
+#include "base/wait_clock.hpp"
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -34,8 +36,8 @@ struct TaskRuns {
 /// Each thread calls `make_worker()` once, and then the worker with a task's number and where its run ends, so a worker
 /// may own buffers, and go on where it was. Results go to `consume(task, result)`, in the order of the tasks, one at a
 /// time, on whichever thread has the next one. No run is begun more than three results and the longest run a thread
-/// ahead of the first that is not consumed, which bounds memory. The first exception, by task, ends all and is
-/// rethrown.
+/// ahead of the first that is not consumed, which bounds memory. Spare threads begin when a task was seen to wait. The
+/// first exception, by task, ends all and is rethrown.
 template <typename MakeWorker, typename Consume>
 void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorker make_worker, Consume consume) {
   using Worker = decltype(make_worker());
@@ -47,12 +49,14 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
     std::size_t next_task = 0;  // with which the next run begins
     std::size_t next_result = 0;
     bool consuming = false;
+    bool is_short_handed = false;  // a task has waited: the spare threads have begun
     std::map<std::size_t, Result> results;
     std::size_t failed_task = SIZE_MAX;
     std::exception_ptr failure;
   } shared;
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
-  const std::size_t window = (3 + runs.longest) * threads;
+  const std::size_t window = (3 + runs.longest) * (threads + execution.spare_threads);
+  std::vector<std::jthread> spare;
 
   const auto fail = [&](std::size_t task) {
     const std::lock_guard lock(shared.mutex);
@@ -79,9 +83,10 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
     }
     shared.consuming = false;
   };
-  const auto work = [&] {
+  const std::function<void()> work = [&] {
     std::size_t task = 0;
     StageLaps laps(execution.stages);
+    const WaitClock clock;
     try {
       Worker worker = make_worker();
       for (;;) {
@@ -100,9 +105,13 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
         for (; task < end; ++task) {
           execution.check_stop();
           Result result = worker(task, end);
+          const bool has_waited = execution.spare_threads > 0 && clock.has_waited();
           laps.restart();
           std::unique_lock lock(shared.mutex);
           laps.lap(Stage::wait);
+          if (has_waited && !std::exchange(shared.is_short_handed, true)) {
+            for (unsigned i = 0; i < execution.spare_threads; ++i) spare.emplace_back(work);
+          }
           shared.results.emplace(task, std::move(result));
           hand_over(lock);
           if (task >= shared.failed_task) return;
@@ -119,6 +128,7 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
     work();
     StageLaps laps(execution.stages);
     others.clear();
+    spare.clear();  // which only one of the others has begun
     laps.lap(Stage::wait);
   }
   if (shared.failure) std::rethrow_exception(shared.failure);

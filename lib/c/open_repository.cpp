@@ -50,9 +50,9 @@ Access access_of(const std::string& location, const wdelta_repository_options& o
   return access;
 }
 
-unsigned threads_of(const wdelta_repository_options& options) {
+ThreadCounts threads_of(const wdelta_repository_options& options) {
   constexpr unsigned k_most_threads = 1024;
-  if (options.threads > 0) return std::min(options.threads, k_most_threads);
+  if (options.threads > 0) return {std::min(options.threads, k_most_threads)};
   return default_threads();
 }
 

@@ -27,7 +27,9 @@ namespace wdelta {
 struct Watched {
   explicit Watched(const wdelta_callbacks& callbacks) : progress(callbacks, stop) {}
 
-  Execution execution(unsigned threads) { return {threads, &progress, stop.get_token()}; }
+  Execution execution(const ThreadCounts& threads) {
+    return {threads.all_along, &progress, stop.get_token(), nullptr, threads.spare};
+  }
 
   std::stop_source stop;
   CallbackProgress progress;
@@ -43,7 +45,7 @@ class OpenRepository {
   Digest resolve(const std::string& revision);
 
   const wdelta_callbacks& callbacks() const { return callbacks_; }
-  unsigned threads() const { return threads_; }
+  const ThreadCounts& threads() const { return threads_; }
   const Engine& engine() const { return *engine_; }
   const Environment& environment() const { return environment_; }
 
@@ -61,7 +63,7 @@ class OpenRepository {
   std::string location_;
   Environment environment_;
   wdelta_callbacks callbacks_;
-  unsigned threads_;
+  ThreadCounts threads_;
   const Engine* engine_;
   Access access_;
   Watched watched_;

@@ -66,8 +66,7 @@ std::shared_ptr<const DeltaReader> open_delta(const fs::path& path, const Execut
 std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs::path>& paths,
                                                             const Execution& execution) {
   std::vector<std::shared_ptr<const DeltaReader>> deltas(paths.size());
-  Execution of_one = execution;
-  of_one.threads = paths.size() == 1 ? execution.threads : 1;
+  const Execution of_one = paths.size() == 1 ? execution : execution.on(1);
   parallel_for(paths.size(), execution,
                [&] { return [&](std::size_t index) { deltas[index] = open_delta(paths[index], of_one); }; });
   return deltas;

@@ -105,8 +105,7 @@ void code_segments(const SegmentCoder::Files& files, const DeltaCoding& coding, 
     const auto make_coder = [&] { return SegmentCoder(files, choice, engine, execution.stages); };
     return ordered_in_runs(runs, execution, make_coder, consume);
   }
-  Execution limited = execution;
-  limited.threads = std::min(execution.threads, DeviceSegments::most_threads(*device));
+  const Execution limited = execution.on(std::min(execution.threads, DeviceSegments::most_threads(*device)));
   DeviceSegments segments(files, *device, limited.threads);
   const auto make_coder = [&] { return DeviceSegmentCoder(segments, choice, engine, execution.stages); };
   ordered_in_runs(runs, limited, make_coder, consume);

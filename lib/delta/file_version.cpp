@@ -190,8 +190,7 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
   };
   try {
     if (Device* const device = version.rebuilt ? version.rebuilt->engine()->device() : nullptr) {
-      Execution limited = execution;
-      limited.threads = std::min(execution.threads, DeviceSegmentWriter::most_threads(*device));
+      const Execution limited = execution.on(std::min(execution.threads, DeviceSegmentWriter::most_threads(*device)));
       const DeviceSegmentWriter::Files files{version.rebuilt.get(), origin, tree_of_origin, &result_tree, output};
       write_all(limited, [&] { return DeviceSegmentWriter(files, *device, execution.stages); });
     } else {

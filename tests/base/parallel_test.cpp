@@ -4,7 +4,9 @@
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <doctest/doctest.h>
 #include <functional>
 #include <stdexcept>
@@ -91,6 +93,34 @@ TEST_CASE("each thread has one worker, and there are never more threads than ask
     });
     CHECK(workers >= 1);
     CHECK(workers <= std::max(1u, threads));
+  }
+}
+
+TEST_CASE("spare threads begin once a task has waited, each with a worker, and take part in all that is left") {
+  for (const unsigned spare : {0U, 1U, 3U}) {
+    const testing::SilentExecution silent(2);
+    Execution execution = silent;
+    execution.spare_threads = spare;
+    std::atomic<unsigned> workers = 0;
+    std::atomic<unsigned> at_work = 0;
+    std::vector<std::size_t> consumed;
+    const auto make_worker = [&] {
+      ++workers;
+      return [&](std::size_t task, std::size_t) {
+        ++at_work;
+        // The first two wait; the others until all that there should be are at work.
+        std::this_thread::sleep_for(std::chrono::milliseconds(8));
+        for (int i = 0; task >= 2 && i < 1000 && at_work < 2 + 2 + spare; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return task;
+      };
+    };
+    ordered_in_runs(TaskRuns{40}, execution, make_worker,
+                    [&](std::size_t, std::size_t task) { consumed.push_back(task); });
+    CAPTURE(spare);
+    CHECK(workers == 2 + spare);
+    REQUIRE(consumed.size() == 40);
+    CHECK(std::ranges::is_sorted(consumed));
   }
 }
 

@@ -128,8 +128,7 @@ std::optional<Digest> HubStore::get_into(OutputFile& output, const Wanted& wante
   const auto found = find_hub_file(client_, path);
   if (!found) return std::nullopt;
   require_size(found->object, wanted.size_bytes);
-  Execution transfers = execution;
-  transfers.threads = client_->http().options().transfers;
+  const Execution transfers = execution.on(client_->http().options().transfers);
   return download(*found, output, directory.empty() ? directory_ / "spool" : directory, transfers);
 }
 

@@ -103,8 +103,7 @@ std::optional<Digest> S3Store::get_into(OutputFile& output, const Wanted& wanted
   const auto found = find(wanted.key);
   if (!found) return std::nullopt;
   require_size(found->object, wanted.size_bytes);
-  Execution transfers = execution;
-  transfers.threads = connection_->client().options().transfers;
+  const Execution transfers = execution.on(connection_->client().options().transfers);
   return download(*found, output, directory.empty() ? directory_ : directory, transfers);
 }
 

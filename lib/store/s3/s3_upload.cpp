@@ -74,8 +74,7 @@ class PartedUpload {
   }
 
   void send_parts(const Execution& execution) {
-    Execution several = execution;
-    several.threads = connection_->client().options().transfers;
+    const Execution several = execution.on(connection_->client().options().transfers);
     parallel_for(parts_.size(), several, [this] { return [this](std::size_t index) { send_part(index); }; });
   }
 
