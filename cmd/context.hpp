@@ -24,7 +24,7 @@ struct Context {
   bool json = false;
   bool quiet = false;
   int verbose = 0;
-  ThreadCounts threads{0};  // 0: all cores
+  ThreadCounts threads{0};  // none: default_threads()
   std::string engine_name;
   bool no_progress = false;
   std::string color = "auto";

@@ -49,6 +49,7 @@ struct Execution {
   void check_stop() const;
 };
 
+/// What an Execution has as threads and spare_threads.
 struct ThreadCounts {
   unsigned all_along = 1;
   unsigned spare = 0;

@@ -36,8 +36,8 @@ struct TaskRuns {
 /// Each thread calls `make_worker()` once, and then the worker with a task's number and where its run ends, so a worker
 /// may own buffers, and go on where it was. Results go to `consume(task, result)`, in the order of the tasks, one at a
 /// time, on whichever thread has the next one. No run is begun more than three results and the longest run a thread
-/// ahead of the first that is not consumed, which bounds memory. Spare threads begin when a task was seen to wait. The
-/// first exception, by task, ends all and is rethrown.
+/// ahead of the first that is not consumed, which bounds memory. Spare threads begin once a thread has waited
+/// (WaitClock), between two of its tasks. The first exception, by task, ends all and is rethrown.
 template <typename MakeWorker, typename Consume>
 void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorker make_worker, Consume consume) {
   using Worker = decltype(make_worker());

@@ -42,7 +42,8 @@ class SafetensorsHeader {
   /// file to its last byte without gaps or overlap. Allocates nothing that the file does not have bytes for.
   static SafetensorsHeader read(const ByteReader& file);
   /// The same of a file that most likely has the header of another one: where it begins with the same bytes and has the
-  /// same size, that is what is returned. To parse a header takes some two microseconds a tensor.
+  /// same size, that is what is returned: to compare them takes next to no time, to parse a header some for each
+  /// tensor.
   static std::shared_ptr<const SafetensorsHeader> read_like(const ByteReader& file,
                                                             std::shared_ptr<const SafetensorsHeader> other);
   /// The same from the front of a file, given its whole size.

@@ -17,8 +17,7 @@ namespace wdelta {
 /// few, and beyond that in a file beside `path`, never in a small /tmp.
 class PayloadSpool {
  public:
-  /// So many are kept in memory: to write them to a file, read them again and remove it would take as long as hashing
-  /// five times as many.
+  /// So many are kept in memory: more than most deltas have, which so are written once, not twice.
   static constexpr std::size_t k_most_held_bytes = std::size_t{16} << 20;
 
   explicit PayloadSpool(std::filesystem::path path);

@@ -20,7 +20,7 @@ constexpr std::size_t k_batch_changes = 4096;
 constexpr std::uint64_t k_telling_changes = 768;
 constexpr std::size_t k_most_held_blocks = 32;
 // Already from this many on they are taken from a group before, where so they cost no more than this part beyond what a
-// class for each context would: to choose them takes as long as to code some thousand changes.
+// class for each context would: where tensors are small, choosing is much of what is done for each.
 constexpr std::uint64_t k_hinting_changes = 256;
 constexpr std::uint64_t k_alike_part = 32;
 
