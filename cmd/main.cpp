@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/begin_thread.hpp"
 #include "base/blake3.hpp"
 #include "base/execution.hpp"
 #include "base/mapped_stretch.hpp"
@@ -21,6 +22,7 @@
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace wdelta::cmd {
 
@@ -93,7 +95,8 @@ void print_version(Context& context) {
              k_other_stores);
 }
 
-// Signals are taken by one thread that does nothing else: a handler could not safely ask for a stop.
+// Signals are taken by one thread that does nothing else: a handler could not safely ask for a stop. Where the system
+// has no thread for that they end the program, and what it leaves behind is removed by the next one.
 std::atomic<int> received_signal = 0;
 
 void take_signals(std::stop_source stop) {
@@ -102,13 +105,19 @@ void take_signals(std::stop_source stop) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([signals, stop]() mutable {
+  std::vector<std::jthread> threads;
+  const bool are_taken = begin_thread(threads, [signals, stop]() mutable {
     int number = 0;
     while (sigwait(&signals, &number) != 0) {
     }
     received_signal = number;
     stop.request_stop();
-  }).detach();
+  });
+  if (are_taken) {
+    threads.front().detach();
+  } else {
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  }
   signal(SIGPIPE, SIG_IGN);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/begin_thread.hpp"
 #include "base/execution.hpp"
 #include "base/wait_clock.hpp"
 
@@ -37,7 +38,8 @@ struct TaskRuns {
 /// may own buffers, and go on where it was. Results go to `consume(task, result)`, in the order of the tasks, one at a
 /// time, on whichever thread has the next one. No run is begun more than three results and the longest run a thread
 /// ahead of the first that is not consumed, which bounds memory. Spare threads begin once a thread has waited
-/// (WaitClock), between two of its tasks. The first exception, by task, ends all and is rethrown.
+/// (WaitClock), between two of its tasks. Threads that the system does not have are done without. The first exception,
+/// by task, ends all and is rethrown.
 template <typename MakeWorker, typename Consume>
 void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorker make_worker, Consume consume) {
   using Worker = decltype(make_worker());
@@ -109,9 +111,8 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
           laps.restart();
           std::unique_lock lock(shared.mutex);
           laps.lap(Stage::wait);
-          if (has_waited && !std::exchange(shared.is_short_handed, true)) {
-            for (unsigned i = 0; i < execution.spare_threads; ++i) spare.emplace_back(work);
-          }
+          if (has_waited && !std::exchange(shared.is_short_handed, true))
+            begin_threads(spare, execution.spare_threads, work);
           shared.results.emplace(task, std::move(result));
           hand_over(lock);
           if (task >= shared.failed_task) return;
@@ -124,7 +125,7 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
 
   {
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads && i < runs.count; ++i) others.emplace_back(work);
+    begin_threads(others, std::min(threads, std::max<std::size_t>(runs.count, 1)) - 1, work);
     work();
     StageLaps laps(execution.stages);
     others.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/model_digest.hpp"
 
+#include "base/begin_thread.hpp"
 #include "base/blake3.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ ModelDigest digest_of_model_file(const ByteReader& bytes, const ModelHub& models
     piece.resize(std::min(k_piece_bytes, bytes.size_bytes() - begin));
     bytes.read_at(begin, piece);
     if (behind.valid()) behind.get();
-    behind = std::async(std::launch::async, [&etag, &piece] { etag->update(piece); });
+    behind = begin_aside([&etag, &piece] { etag->update(piece); });
     digest.update(piece);
     execution.progress->advance(piece.size());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/object_sender.hpp"
 
+#include "base/begin_thread.hpp"
 #include "repo/gc_plan.hpp"
 
 #include <utility>
@@ -9,7 +10,7 @@ namespace wdelta {
 
 void ObjectSender::send(const std::string& key, std::shared_ptr<const SteadyReader> file) {
   wait();
-  sending_ = std::async(std::launch::async, [this, key, sent = std::move(file)] {
+  sending_ = begin_aside([this, key, sent = std::move(file)] {
     if (is_there_for_good({key, sent->size_bytes()})) {
       execution_->progress->advance(sent->size_bytes());
     } else {

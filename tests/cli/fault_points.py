@@ -15,6 +15,11 @@ def environment(below, *points):
     return {"LD_PRELOAD": str(library()), "FAULT_BELOW": os.path.realpath(below), "FAULT_POINTS": ",".join(points)}
 
 
+def environment_of_few_threads(most):
+    """Of a program that gets no more than so many threads beside its first."""
+    return {"LD_PRELOAD": str(library()), "FAULT_THREADS": str(most)}
+
+
 def require(case):
     """Skips the test where the binary cannot be run so."""
     testing.require_preloadable(case, library())

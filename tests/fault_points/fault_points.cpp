@@ -6,6 +6,10 @@
 // A call fails when what it is about lies below that path, each time; with EINTR, every second time. Besides errno
 // names there are SHORT (at most 1000 bytes are read or written) and ZERO (it succeeds and has done nothing, as a
 // broken copy_file_range does; statvfs finds a file system of no blocks).
+//
+//   FAULT_THREADS=2  LD_PRELOAD=fault-points.so  wdelta …
+//
+// The system has no more than two threads for the program beside its first.
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -13,6 +17,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -169,6 +174,15 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   if (fault > 0) return failed<int>(fault);
   if (fault == k_zero) return 0;
   return next(fd, request, argument);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) noexcept {
+  static const auto next = real<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  static std::atomic<int> begun = 0;
+  const char* most = std::getenv("FAULT_THREADS");
+  if (most != nullptr && begun++ >= std::atoi(most)) return EAGAIN;
+  return next(thread, attributes, start, argument);
 }
 
 int statvfs(const char* path, struct statvfs* status) noexcept {

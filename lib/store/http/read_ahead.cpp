@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/read_ahead.hpp"
 
+#include "base/begin_thread.hpp"
+
 #include <utility>
 
 namespace wdelta {
@@ -14,15 +16,18 @@ ReadAhead::~ReadAhead() {
   changed_.notify_all();
 }
 
-void ReadAhead::submit(std::function<void()> task) {
+bool ReadAhead::submit(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  if (ending_) return;
+  if (ending_) return false;
   tasks_.push_back(std::move(task));
-  if (idle_ >= tasks_.size() || threads_.size() >= most_threads_) {
-    changed_.notify_one();
-  } else {
-    threads_.emplace_back([this] { work(); });
+  const bool has_idle = idle_ >= tasks_.size();
+  if (!has_idle && threads_.size() < most_threads_ && begin_thread(threads_, [this] { work(); })) return true;
+  if (threads_.empty()) {
+    tasks_.pop_back();
+    return false;
   }
+  changed_.notify_one();
+  return true;
 }
 
 void ReadAhead::work() {

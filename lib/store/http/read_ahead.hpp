@@ -18,8 +18,9 @@ class ReadAhead {
   /// What has not begun by then is forgotten; waits for what has.
   ~ReadAhead();
 
-  /// `task` must not throw, nor hold the last reference to this.
-  void submit(std::function<void()> task);
+  /// `task` must not throw, nor hold the last reference to this. Returns false, and forgets it, where no thread will do
+  /// it: this is ending, or the system has none.
+  bool submit(std::function<void()> task);
 
  private:
   void work();

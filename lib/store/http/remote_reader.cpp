@@ -63,6 +63,11 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
     return run;
   }
 
+  // Under the lock: nobody fetches it after all, and nobody has waited for it.
+  void unclaim(Run run) {
+    for (std::uint64_t i = 0; i < run.count; ++i) pages[run.first + i] = Page::absent;
+  }
+
   void set(Run run, Page to) {
     const std::lock_guard lock(mutex);
     for (std::uint64_t i = 0; i < run.count; ++i) pages[run.first + i] = to;
@@ -148,7 +153,7 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
     const Run run = state.claim(page, k_run_pages);
     page += std::max<std::uint64_t>(run.count, 1);
     if (run.count == 0) continue;
-    read_ahead_->submit([shared = state_, run] {
+    const bool is_coming = read_ahead_->submit([shared = state_, run] {
       try {
         if (shared->is_closed) return;
         shared->fetch(run, &shared->is_closed);
@@ -156,6 +161,10 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
         // Whoever needs these pages fetches them itself, and learns why that fails.
       }
     });
+    if (!is_coming) {
+      state.unclaim(run);
+      break;
+    }
   }
   for (std::uint64_t page = first; page <= last;) {
     if (state.pages[page] == Page::here) {

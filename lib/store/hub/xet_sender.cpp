@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/hub/xet_sender.hpp"
 
+#include "base/begin_thread.hpp"
 #include "base/error.hpp"
 #include "store/http/retry.hpp"
 #include "store/hub/hub_answers.hpp"
@@ -79,19 +80,14 @@ void send_xorb(HubClient& client, Xorb&& xorb) {
 
 }  // namespace
 
-XetSender::~XetSender() {
-  for (auto& sending : in_flight_) sending.wait();
-}
-
 void XetSender::xorb(Xorb&& xorb) {
   while (in_flight_.size() >= k_most_in_flight) {
     auto oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
     oldest.get();
   }
-  in_flight_.push_back(std::async(std::launch::async, [client = client_, sent = std::move(xorb)]() mutable {
-    send_xorb(*client, std::move(sent));
-  }));
+  in_flight_.push_back(
+      begin_aside([client = client_, sent = std::move(xorb)]() mutable { send_xorb(*client, std::move(sent)); }));
 }
 
 void XetSender::wait() {

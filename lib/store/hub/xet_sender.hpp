@@ -15,9 +15,6 @@ namespace wdelta {
 class XetSender final : public XetSink {
  public:
   explicit XetSender(std::shared_ptr<HubClient> client) : client_(std::move(client)) {}
-  /// Waits for what is on its way.
-  ~XetSender() override;
-
   void xorb(Xorb&& xorb) override;
   void shard(std::vector<std::uint8_t>&& body) override;
   /// Returns when all xorbs were taken.
@@ -27,7 +24,7 @@ class XetSender final : public XetSink {
   static constexpr std::size_t k_most_in_flight = 2;
 
   std::shared_ptr<HubClient> client_;
-  std::deque<std::future<void>> in_flight_;
+  std::deque<std::future<void>> in_flight_;  // last: its end waits for what is on its way
 };
 
 }  // namespace wdelta
