@@ -6,6 +6,7 @@
 #include "base/space.hpp"
 #include "delta/delta_list.hpp"
 #include "delta/file_version.hpp"
+#include "delta/place_turns.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -152,18 +153,25 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
     }
     states = std::move(after);
   }
+  std::vector<FileStates::const_iterator> files;
+  std::vector<std::uint64_t> sizes_bytes;
   std::uint64_t total = 0;
-  for (const auto& [place, state] : states) total += state.version.identity.size_bytes;
+  for (auto file = states.cbegin(); file != states.cend(); ++file) {
+    files.push_back(file);
+    sizes_bytes.push_back(file->second.version.identity.size_bytes);
+    total += sizes_bytes.back();
+  }
   require_space_at(output_path, total);
   execution.progress->begin("applying", total);
-  for (const auto& [place, state] : states) {
+  for_each_place(sizes_bytes, engine, execution, [&](std::size_t index, const Execution& on) {
+    const auto& [place, state] = *files[index];
     const fs::path target = output.inside() / place;
     make_directories(target.parent_path());
     OutputFile file(target);
-    write_version(state.version, &file, execution);
+    write_version(state.version, &file, on);
     if (state.executable) file.set_executable();
     file.commit(Overwrite::no_rivals, Durability::cached);
-  }
+  });
   output.commit();
 }
 

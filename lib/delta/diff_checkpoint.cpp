@@ -5,9 +5,12 @@
 #include "base/reader_digest.hpp"
 #include "delta/base_files.hpp"
 #include "delta/file_version.hpp"
+#include "delta/place_turns.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <mutex>
+#include <numeric>
 #include <set>
 
 namespace wdelta {
@@ -22,18 +25,24 @@ namespace {
 
 using Kind = PlaceChange::Kind;
 
-std::uint64_t total_bytes(const Checkpoint& checkpoint) {
-  std::uint64_t total = 0;
-  for (const CheckpointFile& file : checkpoint.files()) total += file.size_bytes;
-  return total;
+std::vector<std::uint64_t> sizes_of(const Checkpoint& checkpoint) {
+  std::vector<std::uint64_t> sizes_bytes;
+  for (const CheckpointFile& file : checkpoint.files()) sizes_bytes.push_back(file.size_bytes);
+  return sizes_bytes;
 }
 
+// A file of next, open.
+struct NextFile {
+  const CheckpointFile& listed;
+  std::shared_ptr<const ByteReader> bytes;
+};
+
 // A place of next that is compared as bytes.
-PlaceChange compare_bytes(const CheckpointFile* base, const CheckpointFile& next, const Execution& execution) {
-  const auto file = next.open();
-  PlaceChange place{next.path,   Kind::added, next.size_bytes, next.executable, digest_of(*file, execution),
+PlaceChange compare_bytes(const CheckpointFile* base, const NextFile& file, const Execution& execution) {
+  const CheckpointFile& next = file.listed;
+  PlaceChange place{next.path,   Kind::added, next.size_bytes, next.executable, digest_of(*file.bytes, execution),
                     std::nullopt};
-  file->check_unchanged();
+  file.bytes->check_unchanged();
   if (base == nullptr) return place;
   const bool same = base->size_bytes == next.size_bytes && base->executable == next.executable &&
                     (base->digest ? *base->digest : digest_of(*base->open(), execution)) == place.digest;
@@ -46,14 +55,14 @@ bool has_bytes_of_base(const DeltaDescription& description) {
   return !description.base.empty() && description.base.front().digest == description.result.digest;
 }
 
-PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_file, const CheckpointFile& next,
+PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_file, const NextFile& file,
                             const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                             const Execution& execution) {
-  const auto file = next.open();
-  const auto candidates = base.for_place(next.path, *base.header_of(next.path, *file));
+  const CheckpointFile& next = file.listed;
+  const auto candidates = base.for_place(next.path, *base.header_of(next.path, *file.bytes));
   PlaceChange place{next.path, Kind::added, next.size_bytes, next.executable, {}, std::nullopt};
-  place.tensors = diff_file(candidates, next.path, file, output, {choice}, engine, execution);
-  file->check_unchanged();
+  place.tensors = diff_file(candidates, next.path, file.bytes, output, {choice}, engine, execution);
+  file.bytes->check_unchanged();
   const DeltaDescription& description = place.tensors->description;
   place.digest = description.result.digest;
   if (base_file != nullptr) {
@@ -64,8 +73,8 @@ PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_fi
 }
 
 // Commits what one place needs into the directory delta, and says how it is kept.
-ListedAs keep(PlaceChange& place, const CheckpointFile& next, const fs::path& target, bool base_has_bytes,
-              const Execution& execution) {
+ListedAs keep(PlaceChange& place, const std::shared_ptr<const ByteReader>& next, const fs::path& target,
+              bool base_has_bytes, const Execution& execution) {
   if (base_has_bytes) return ListedAs::same;
   make_directories(target.parent_path());
   if (place.tensors && place.tensors->delta && place.tensors->delta->size_bytes < place.size_bytes) {
@@ -73,8 +82,7 @@ ListedAs keep(PlaceChange& place, const CheckpointFile& next, const fs::path& ta
     return ListedAs::delta;
   }
   OutputFile output(target);
-  write_version(whole_version({place.path, place.size_bytes, place.digest}, next.open(), Fault::local), &output,
-                execution);
+  write_version(whole_version({place.path, place.size_bytes, place.digest}, next, Fault::local), &output, execution);
   output.commit(Overwrite::no_rivals, Durability::cached);
   return ListedAs::file;
 }
@@ -103,7 +111,7 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
   CheckpointChange change;
   if (!is_weights(file.path)) {
     if (output) throw Error(Fault::usage, file.path, "is no .safetensors file, so there is no delta to write");
-    change.places.push_back(compare_bytes(base_file, file, execution));
+    change.places.push_back(compare_bytes(base_file, {file, file.open()}, execution));
     return change;
   }
   if (base.is_single_file() && !is_weights(base_file->path)) {
@@ -114,7 +122,8 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
     require_replaceable(*output);
     remove_leftovers_of(*output);
   }
-  change.places.push_back(compare_tensors(base_files, base_file, file, output, choice, engine, execution));
+  const NextFile next_file{file, file.open()};
+  change.places.push_back(compare_tensors(base_files, base_file, next_file, output, choice, engine, execution));
   base_files.check_unchanged();
   if (output) change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);
   return change;
@@ -124,7 +133,8 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
 
 CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next, const std::optional<fs::path>& output,
                                   BlockChoice choice, const Engine& engine, const Execution& execution) {
-  execution.progress->begin("comparing", total_bytes(next));
+  const std::vector<std::uint64_t> sizes_bytes = sizes_of(next);
+  execution.progress->begin("comparing", std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), std::uint64_t{0}));
   if (next.is_single_file()) return diff_single_files(base, next, output, choice, engine, execution);
   if (base.is_single_file()) {
     throw Error(Fault::usage, base.name(), fmt::format("is a file, and {:?} is none", next.name()),
@@ -138,22 +148,29 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
   }
   CheckpointChange change;
   DeltaList list;
-  for (const CheckpointFile& file : next.files()) {
-    const CheckpointFile* base_file = base.find(file.path);
-    const auto target = directory ? std::optional(directory->inside() / k_files_folder / file.path) : std::nullopt;
+  change.places.resize(next.files().size());
+  list.files.resize(directory ? next.files().size() : 0);
+  std::mutex opening;  // of files that are rebuilt from a repository: one thread at a time
+  const auto diff_place = [&](std::size_t index, const Execution& on) {
+    const CheckpointFile& listed = next.files()[index];
+    const CheckpointFile* base_file = base.find(listed.path);
+    const auto target = directory ? std::optional(directory->inside() / k_files_folder / listed.path) : std::nullopt;
     if (target) make_directories(target->parent_path());
-    PlaceChange place = is_weights(file.path)
-                            ? compare_tensors(base_files, base_file, file, target, choice, engine, execution)
-                            : compare_bytes(base_file, file, execution);
+    std::unique_lock lock(opening);
+    const NextFile file{listed, listed.open()};
+    lock.unlock();
+    PlaceChange& place = change.places[index];
+    place = is_weights(listed.path) ? compare_tensors(base_files, base_file, file, target, choice, engine, on)
+                                    : compare_bytes(base_file, file, on);
     if (directory) {
       const bool base_has_bytes = place.kind == Kind::same || (place.tensors && base_file != nullptr &&
                                                                has_bytes_of_base(place.tensors->description));
-      const ListedAs as = keep(place, file, *target, base_has_bytes, execution);
-      list.files.push_back({{place.path, place.size_bytes, place.digest}, place.executable, as});
+      const ListedAs as = keep(place, file.bytes, *target, base_has_bytes, on);
+      list.files[index] = {{place.path, place.size_bytes, place.digest}, place.executable, as};
     }
     if (place.tensors) place.tensors->delta.reset();
-    change.places.push_back(std::move(place));
-  }
+  };
+  for_each_place(sizes_bytes, engine, execution, diff_place);
   for (const CheckpointFile& file : base.files()) {
     if (next.find(file.path) != nullptr) continue;
     change.places.push_back({file.path, Kind::removed, file.size_bytes, file.executable, {}, std::nullopt});

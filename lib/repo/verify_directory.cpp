@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
+#include "base/file_turns.hpp"
 #include "base/reader_digest.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "delta/diff.hpp"
@@ -29,6 +30,28 @@ std::vector<std::string> differing_tensors(VersionFinder& finder, const FileIden
   return {};
 }
 
+// What there is for each file of a commit; null where there is none. A single file is looked at as itself, whatever its
+// name.
+std::vector<const CheckpointFile*> files_for(const Manifest& manifest, const Checkpoint& checkpoint) {
+  if (checkpoint.is_single_file() && manifest.files.size() == 1) return {&checkpoint.files().front()};
+  std::vector<const CheckpointFile*> files;
+  for (const ManifestFile& wanted : manifest.files) files.push_back(checkpoint.find(wanted.identity.path));
+  return files;
+}
+
+std::vector<Digest> digests_of(const std::vector<const CheckpointFile*>& files, const Execution& execution) {
+  std::vector<std::uint64_t> sizes_bytes;
+  for (const CheckpointFile* file : files) sizes_bytes.push_back(file == nullptr ? 0 : file->size_bytes);
+  std::vector<Digest> digests(files.size());
+  for_each_file(sizes_bytes, execution, [&](std::size_t index, const Execution& on) {
+    if (files[index] == nullptr) return;
+    const auto reader = files[index]->open();
+    digests[index] = digest_of(*reader, on);
+    reader->check_unchanged();
+  });
+  return digests;
+}
+
 }  // namespace
 
 VerifyReport verify_directory(const Repository& repository, const Commit& commit,
@@ -39,20 +62,19 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
   VersionFinder finder(repository, graph, engine, execution);
   VerifyReport report;
   execution.progress->begin("verifying", commit.manifest.size_bytes());
-  for (const ManifestFile& wanted : commit.manifest.files) {
-    // A single file is looked at as itself, whatever its name.
-    const bool alone = checkpoint.is_single_file() && commit.manifest.files.size() == 1;
-    const CheckpointFile* file = alone ? &checkpoint.files().front() : checkpoint.find(wanted.identity.path);
+  const std::vector<const CheckpointFile*> files = files_for(commit.manifest, checkpoint);
+  const std::vector<Digest> digests = digests_of(files, execution);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const ManifestFile& wanted = commit.manifest.files[i];
+    const CheckpointFile* file = files[i];
     ++report.checked;
     if (file == nullptr) {
       const bool taken = std::ranges::binary_search(checkpoint.others(), wanted.identity.path);
       report.findings.push_back({wanted.identity.path, taken ? "is no file, nor a symlink to one" : "is missing", {}});
       continue;
     }
-    const auto reader = file->open();
     report.checked_bytes += file->size_bytes;
-    const Digest digest = digest_of(*reader, execution);
-    reader->check_unchanged();
+    const Digest& digest = digests[i];
     if (digest != wanted.identity.digest) {
       Finding finding{wanted.identity.path,
                       fmt::format("differs: digest {}, {} expected", digest.hex(), wanted.identity.digest.hex()),

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
+#include "base/file_turns.hpp"
 #include "base/reader_digest.hpp"
+#include "delta/place_turns.hpp"
 #include "repo/entry_check.hpp"
 #include "repo/gc_plan.hpp"
 #include "repo/reference_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
+#include <exception>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace wdelta {
 
@@ -66,12 +70,38 @@ class RepositoryCheck {
     }
   }
 
+  /// What an object turned out to be.
+  struct Found {
+    Digest digest;
+    std::exception_ptr failure;
+  };
+
+  std::vector<Found> read(const std::vector<Store::Listed>& objects) const {
+    std::vector<std::uint64_t> sizes_bytes;
+    for (const Store::Listed& listed : objects) sizes_bytes.push_back(listed.size_bytes);
+    std::vector<Found> found(objects.size());
+    for_each_file(sizes_bytes, *execution_, [&](std::size_t index, const Execution& on) {
+      try {
+        const std::string& key = objects[index].key;
+        const auto reader = repository_->store().get(key);
+        if (!reader) throw Error(Fault::corrupt, key, "vanished");
+        found[index].digest = digest_of(*reader, on);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::interrupted) throw;
+        found[index].failure = std::current_exception();
+      }
+    });
+    return found;
+  }
+
   void check_objects() {
     std::uint64_t total = 0;
     const auto objects = list("objects/");
     for (const Store::Listed& listed : objects) total += listed.size_bytes;
     execution_->progress->begin("verifying objects", depth_ == VerifyDepth::quick ? 0 : total);
-    for (const Store::Listed& listed : objects) {
+    const std::vector<Found> found = depth_ == VerifyDepth::quick ? std::vector<Found>() : read(objects);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const Store::Listed& listed = objects[i];
       check(listed, [&] {
         const std::string name = fs::path(listed.key).filename().string();
         const auto expected = object_digest(name);
@@ -79,12 +109,10 @@ class RepositoryCheck {
           throw Error(Fault::corrupt, listed.key, "has no name of an object");
         object_sizes_[name] = listed.size_bytes;
         if (depth_ == VerifyDepth::quick) return;
-        const auto reader = repository_->store().get(listed.key);
-        if (!reader) throw Error(Fault::corrupt, listed.key, "vanished");
-        const Digest digest = digest_of(*reader, *execution_);
-        if (digest != *expected) report_.hint = k_remove_hint;
-        if (digest != *expected)
-          throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", digest.hex()));
+        if (found[i].failure) std::rethrow_exception(found[i].failure);
+        if (found[i].digest == *expected) return;
+        report_.hint = k_remove_hint;
+        throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", found[i].digest.hex()));
       });
     }
   }
@@ -208,15 +236,22 @@ class RepositoryCheck {
   // commits begin with the same large files, and these need not be fetched again for each.
   void rebuild(const Commit& commit, const RecipeGraph& graph) {
     auto next = std::make_unique<Rebuilding>(*repository_, graph, *engine_, *execution_);
-    bool has_opened = false;
+    std::set<Digest> digests;
+    std::vector<FileVersion> versions;
+    std::vector<std::uint64_t> sizes_bytes;
     for (const ManifestFile& file : commit.manifest.files) {
       const FileIdentity& identity = file.identity;
-      if (file.content || !graph.can_make(identity.digest) || !rebuilt_.insert(identity.digest).second) continue;
-      has_opened = true;
-      write_version(next->finder.find(identity), nullptr, *execution_);
-      report_.checked_bytes += identity.size_bytes;
+      if (file.content || !graph.can_make(identity.digest) || rebuilt_.contains(identity.digest)) continue;
+      if (!digests.insert(identity.digest).second) continue;
+      versions.push_back(next->finder.find(identity));
+      sizes_bytes.push_back(identity.size_bytes);
     }
-    if (has_opened) last_ = std::move(next);
+    if (versions.empty()) return;
+    for_each_place(sizes_bytes, *engine_, *execution_,
+                   [&](std::size_t index, const Execution& on) { write_version(versions[index], nullptr, on); });
+    rebuilt_.merge(digests);
+    for (const std::uint64_t size_bytes : sizes_bytes) report_.checked_bytes += size_bytes;
+    last_ = std::move(next);
   }
 
   struct Rebuilding {

@@ -6,8 +6,8 @@ usage: bench.py [--keep P] BUILD_FOLDER SIZE [CHECKPOINT.safetensors...]
 
 Makes checkpoints of SIZE (512M, 2G) in BUILD_FOLDER/bench: of the given files, consecutive ones of a real run, tiled;
 else of a made-up run that differs as post-training steps do. With --keep each change of the given files is kept with
-probability P (tensors.py). Prints medians of whole processes, taken in turn. ROUNDS
-in the environment says how many rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,engines,cold,peers.
+probability P (tensors.py). Prints medians of whole processes, taken in turn. ROUNDS in the environment says how many
+rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,shards,engines,cold,peers.
 """
 import argparse
 import json
@@ -20,6 +20,7 @@ from measure import forget, machine, output_of, paired, probability, read_whole,
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CHAIN = 10
 HERE = os.path.dirname(os.path.abspath(__file__))
+SHARD_BYTES = 2**24
 PATCH_FROM_BYTES = 2**30  # zstd --patch-from is not asked for more
 
 
@@ -150,6 +151,31 @@ class Bench:
         self.clean()
         table("one thread, and two", ["", "-j1, s", "-j2, s", "speed-up"], rows)
 
+    def shards(self):
+        """The same of a made-up checkpoint in many small files, which are worked on side by side."""
+        folder, out, delta, repository = (f"{self.folder}/{name}" for name in ("shards", "shards-out", "shards-delta", "shards-repository"))
+        count = max(2, self.size_bytes // SHARD_BYTES)
+        run([f"{self.build}/tests/make-run", folder, "--steps", "2", "--size", str(self.size_bytes), "--shards", str(count), "--quiet"])
+        old, new = (f"{folder}/step-{number:04}" for number in (1, 2))
+        old_files, new_files = (sorted(f"{step}/{name}" for name in os.listdir(step)) for step in (old, new))
+        run([*self.wdelta, "push", new, repository])
+        run([*self.wdelta, "diff", old, new, "-o", delta])
+
+        def warm():
+            shutil.rmtree(out, ignore_errors=True)
+            for path in old_files + new_files:
+                read_whole(path)
+
+        rows = []
+        for name, command, peer in (("diff -o", [*self.wdelta, "diff", old, new, "-o", out], ["b3sum", *old_files, *new_files]),
+                                    ("apply", [*self.wdelta, "apply", old, delta, "-o", out], f"cp -r {old} {out} && b3sum {out}/*"),
+                                    ("verify", [*self.wdelta, "verify", new, repository], ["b3sum", *new_files])):
+            one, two, theirs = paired([[*command, "-j1"], [*command, "-j2"], peer], ROUNDS, warm)
+            rows.append([name, f"{one.wall_s:.3f}", f"{two.wall_s:.3f}", f"{one.over(two):.2f}", f"{theirs.wall_s:.3f}", f"{two.over(theirs):.2f}"])
+        for path in (folder, out, delta, repository):
+            shutil.rmtree(path, ignore_errors=True)
+        table(f"a checkpoint of {self.size_bytes / 2**30:.2f} GiB in {len(new_files)} files", ["", "-j1, s", "-j2, s", "speed-up", "peer, s", "ratio"], rows)
+
     def engines(self):
         names = [engine["name"] for engine in json.loads(output_of([*self.wdelta, "--version", "--json"]))["engines"] if engine["usable"]]
         rows = []
@@ -209,7 +235,7 @@ def main():
     build = os.path.abspath(arguments.build)
     if arguments.keep and not arguments.checkpoints:
         parser.error("--keep needs checkpoints: what is made up has a learning rate")
-    only = os.environ.get("ONLY", "kernels,blake3,codec,hallway,cores,engines,cold,peers").split(",")
+    only = os.environ.get("ONLY", "kernels,blake3,codec,hallway,cores,shards,engines,cold,peers").split(",")
     print(f"machine: {machine()}\n{output_of([f'{build}/wdelta', '--version']).strip()}; b3sum {output_of(['b3sum', '--version']).split()[1]}, "
           f"{output_of(['zstd', '--version']).strip().strip('*').strip()}", flush=True)
     if "kernels" in only:

@@ -143,6 +143,36 @@ class DiffApplyTest(testing.Case):
         self.assertEqual(stat[-1], lines[-1])
         self.assertEqual(self.run_ok("diff", a, b, "-q"), "")
 
+    def test_many_files_side_by_side(self):
+        """Shards and revisions of them, on one thread and on more than there are shards: the same delta and result."""
+        steps, repo = self.make_run("run", "--size", "24M", "--shards", 8, "--steps", 3), self.scratch / "repo"
+        for step in steps:
+            self.run_ok("push", step, repo)
+        expected = self.scratch / "expected"
+        self.run_ok("diff", steps[0], steps[2], "-o", expected, "-j1")
+        for threads in (2, 3, 4, 16):
+            for kind, old, new in (("paths", steps[0], steps[2]), ("revisions", f"{repo}@main~2", f"{repo}@main")):
+                delta, out = self.scratch / f"{kind}-{threads}", self.scratch / f"out-{kind}-{threads}"
+                self.run_ok("diff", old, new, "-o", delta, "-j", threads)
+                self.assert_same_tree(delta, expected)
+                self.run_ok("apply", old, delta, "-o", out, "-j", threads)
+                self.assert_same_tree(out, steps[2])
+                self.run_ok("verify", out, repo, "-j", threads)
+        self.run_ok("verify", repo, "--deep", "-j4")
+
+    def test_one_of_many_files_is_wrong(self):
+        steps, repo = self.make_run("run", "--size", "24M", "--shards", 8, "--steps", 2), self.scratch / "repo"
+        self.run_ok("push", steps[1], repo)
+        delta, out = self.scratch / "delta", self.scratch / "out"
+        self.run_ok("diff", *steps, "-o", delta)
+        shards = [sorted(step.glob("*.safetensors"))[5] for step in steps]
+        for shard in shards:
+            content = bytearray(shard.read_bytes())
+            content[-1] ^= 1
+            shard.write_bytes(content)
+        self.run_fails(6, "apply", steps[0], delta, "-o", out, "-j4", says=shards[0].name, absent=out)
+        self.run_fails(10, "verify", steps[1], repo, "-j4", says=shards[1].name)
+
     def test_exit_code(self):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)
         for extra in ([], ["--json"], ["--stat"], ["-o", self.scratch / "delta"]):

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file_turns.hpp"
+
+#include "testing/execution.hpp"
+#include "testing/random.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <doctest/doctest.h>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+namespace wdelta {
+
+namespace {
+
+constexpr std::uint64_t k_mib = std::uint64_t{1} << 20;
+
+std::vector<std::uint64_t> files_of(std::size_t count, std::uint64_t size_bytes) {
+  return std::vector<std::uint64_t>(count, size_bytes);
+}
+
+}  // namespace
+
+TEST_CASE("each file has one turn, in the order of the files, whatever their sizes") {
+  CAPTURE(testing::seed());
+  std::mt19937_64 random(testing::seed());
+  for (int round = 0; round < 500; ++round) {
+    std::vector<std::uint64_t> sizes(random() % 60);
+    for (std::uint64_t& size : sizes) size = random() % (std::uint64_t{1} << (random() % 34));
+    const std::size_t threads = 1 + random() % 20;
+    const FileTurns turns = file_turns(sizes, threads);
+    CHECK(std::ranges::is_sorted(turns.side_by_side));
+    CHECK(std::ranges::is_sorted(turns.one_by_one));
+    std::vector<std::size_t> all = turns.side_by_side;
+    all.insert(all.end(), turns.one_by_one.begin(), turns.one_by_one.end());
+    std::ranges::sort(all);
+    REQUIRE(all.size() == sizes.size());
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == i);
+  }
+}
+
+TEST_CASE("many small files are side by side, large ones and too few small ones are one by one") {
+  CHECK(file_turns(files_of(100, 20 * k_mib), 2).side_by_side.size() == 100);
+  CHECK(file_turns(files_of(4, 20 * k_mib), 2).side_by_side.size() == 4);
+  CHECK(file_turns(files_of(100, 20 * k_mib), 1).one_by_one.size() == 100);
+  CHECK(file_turns(files_of(100, 5000 * k_mib), 16).one_by_one.size() == 100);
+  // Three files, or seventeen, would leave most of sixteen threads without work.
+  CHECK(file_turns(files_of(3, 20 * k_mib), 16).one_by_one.size() == 3);
+  CHECK(file_turns(files_of(17, 20 * k_mib), 16).one_by_one.size() == 17);
+
+  std::vector<std::uint64_t> mixed = files_of(100, 20 * k_mib);
+  mixed[30] = 5000 * k_mib;
+  const FileTurns turns = file_turns(mixed, 2);
+  CHECK(turns.side_by_side.size() == 99);
+  CHECK(turns.one_by_one == std::vector<std::size_t>{30});
+}
+
+TEST_CASE("work on files is done once each, on one thread side by side and on all of them otherwise") {
+  std::vector<std::uint64_t> sizes = files_of(64, k_mib);
+  sizes[7] = 500 * k_mib;
+  const testing::SilentExecution execution(4);
+  std::vector<std::atomic<unsigned>> threads(sizes.size());
+  for_each_file(sizes, execution, [&](std::size_t index, const Execution& on) { threads[index] += on.threads; });
+  for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(threads[i] == (i == 7 ? 4 : 1));
+}
+
+TEST_CASE("of files that fail the first one's exception is thrown") {
+  for (const std::uint64_t size_bytes : {k_mib, 500 * k_mib}) {
+    const testing::SilentExecution execution(4);
+    const auto fail = [&](std::size_t index, const Execution&) {
+      if (index >= 20) throw std::runtime_error(std::to_string(index));
+    };
+    CHECK_THROWS_WITH(for_each_file(files_of(64, size_bytes), execution, fail), "20");
+  }
+}
+
+}  // namespace wdelta
