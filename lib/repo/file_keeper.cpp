@@ -3,16 +3,67 @@
 
 #include "base/blake3.hpp"
 #include "base/error.hpp"
+#include "base/file_turns.hpp"
 #include "delta/opaque_coding.hpp"
 
 #include <algorithm>
 
 namespace wdelta {
 
-ManifestFile FileKeeper::keep(const CheckpointFile& file) {
-  const auto reader = file.open();
+// Small weights are compared ahead of their turn, and put in their order while others are compared.
+std::vector<ManifestFile> FileKeeper::keep(std::span<const CheckpointFile> files) {
+  std::vector<std::optional<ManifestFile>> kept(files.size());
+  const std::vector<std::size_t> ahead = compared_side_by_side(files);
+  ordered_in_runs(
+      TaskRuns{ahead.size()}, *execution_,
+      [&] { return [&](std::size_t turn, std::size_t) { return compared_ahead(files[ahead[turn]]); }; },
+      [&](std::size_t turn, Incoming incoming) { kept[ahead[turn]] = keep(std::move(incoming)); });
+  std::vector<ManifestFile> all;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    execution_->check_stop();
+    all.push_back(kept[i] ? std::move(*kept[i]) : keep(open(files[i])));
+  }
+  return all;
+}
+
+// One by one where the engine has a device: its memory is divided among the threads that work on one file.
+std::vector<std::size_t> FileKeeper::compared_side_by_side(std::span<const CheckpointFile> files) const {
+  if (previous_ == nullptr || engine_->device() != nullptr) return {};
+  std::vector<std::size_t> weights;
+  std::vector<std::uint64_t> sizes_bytes;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!is_weights(files[i].path)) continue;
+    weights.push_back(i);
+    sizes_bytes.push_back(files[i].size_bytes);
+  }
+  std::vector<std::size_t> side_by_side;
+  for (const std::size_t turn : file_turns(sizes_bytes, execution_->threads).side_by_side)
+    side_by_side.push_back(weights[turn]);
+  return side_by_side;
+}
+
+FileKeeper::Incoming FileKeeper::open(const CheckpointFile& file) {
+  const std::lock_guard lock(opening_);
+  Incoming incoming{&file, file.open()};
   // The stamp was taken when the checkpoint was opened: this sees files that were replaced as well.
-  if (reader->size_bytes() != file.size_bytes) throw Error(Fault::local, reader->name(), "changed while it was read");
+  if (incoming.reader->size_bytes() != file.size_bytes)
+    throw Error(Fault::local, incoming.reader->name(), "changed while it was read");
+  return incoming;
+}
+
+FileKeeper::Incoming FileKeeper::compared_ahead(const CheckpointFile& file) {
+  Incoming incoming = open(file);
+  const std::vector<BaseFile> base = base_for(file.path, SafetensorsHeader::read(*incoming.reader));
+  if (!base.empty()) {
+    incoming.change =
+        diff_file(base, file.path, incoming.reader, store_->staging_path(), {}, *engine_, execution_->on(1));
+  }
+  return incoming;
+}
+
+ManifestFile FileKeeper::keep(Incoming incoming) {
+  const auto& [listed, reader, change] = incoming;
+  const CheckpointFile& file = *listed;
   ManifestFile kept{{file.path, file.size_bytes, {}}, file.executable, std::nullopt};
   KindBytes& kind = kept_.of(kind_of(file.path));
   ++kind.file_count;
@@ -25,29 +76,42 @@ ManifestFile FileKeeper::keep(const CheckpointFile& file) {
     inlined_bytes_ += bytes.size();
     execution_->progress->advance(bytes.size());
   } else {
-    kept.identity.digest = keep_bytes(file, reader);
+    kept.identity.digest = keep_bytes(incoming);
   }
   reader->check_unchanged();
   return kept;
 }
 
 Digest FileKeeper::keep_bytes(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
+  Incoming incoming{&file, reader};
+  return keep_bytes(incoming);
+}
+
+Digest FileKeeper::keep_bytes(Incoming& incoming) {
+  const CheckpointFile& file = *incoming.file;
   const std::uint64_t before = objects_.stored_bytes();
-  const Digest digest = is_weights(file.path) ? keep_weights(file, reader) : keep_opaque(file, reader);
+  const Digest digest = is_weights(file.path) ? keep_weights(incoming) : keep_opaque(file, incoming.reader);
   kept_.of(kind_of(file.path)).stored_bytes += objects_.stored_bytes() - before;
   return digest;
 }
 
-Digest FileKeeper::keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
-  const SafetensorsHeader header = SafetensorsHeader::read(*reader);
-  const auto base = [&] {
-    return previous_ == nullptr ? std::vector<BaseFile>() : previous_->for_place(file.path, header);
-  };
-  const bool has_base = !base().empty();
-  if (!has_base && whole_ == WholeWeights::plain) return objects_.put_whole(reader, file.path);
-  FileChange change = compare(file.path, [&] {
-    return diff_file(base(), file.path, reader, store_->staging_path(), {}, *engine_, *execution_);
-  });
+// What was compared ahead of its turn with a previous checkpoint that was changed since is compared anew.
+Digest FileKeeper::keep_weights(Incoming& incoming) {
+  const auto& [listed, reader, ahead] = incoming;
+  const CheckpointFile& file = *listed;
+  bool has_base = true;
+  FileChange change;
+  if (ahead && is_of_parent(*ahead)) {
+    change = std::move(*incoming.change);
+  } else {
+    const SafetensorsHeader header = SafetensorsHeader::read(*reader);
+    has_base = !base_for(file.path, header).empty();
+    if (!has_base && whole_ == WholeWeights::plain) return objects_.put_whole(reader, file.path);
+    change = compare(file.path, [&] {
+      return diff_file(base_for(file.path, header), file.path, reader, store_->staging_path(), {}, *engine_,
+                       *execution_);
+    });
+  }
   const std::uint64_t delta_bytes = keep_change(change, file, reader);
   if (has_base) {
     kept_.delta_bytes += delta_bytes;
@@ -71,15 +135,24 @@ Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr
   return change.description.result.digest;
 }
 
+std::vector<BaseFile> FileKeeper::base_for(const std::string& path, const SafetensorsHeader& next) {
+  const std::lock_guard lock(opening_);
+  return previous_ == nullptr ? std::vector<BaseFile>() : previous_->for_place(path, next);
+}
+
+bool FileKeeper::is_of_parent(const FileChange& change) const {
+  return std::ranges::all_of(change.description.base, [&](const FileIdentity& base) {
+    const ManifestFile* file = parent_->manifest.find(base.path);
+    return file != nullptr && file->identity == base;
+  });
+}
+
 // Compares with the previous checkpoint, and makes sure that what it was compared with is the parent commit.
 FileChange FileKeeper::compare(const std::string& path, const std::function<FileChange()>& diff) {
   for (;;) {
     FileChange change = diff();
-    const auto is_parents = [&](const FileIdentity& base) {
-      const ManifestFile* file = parent_->manifest.find(base.path);
-      return file != nullptr && file->identity == base;
-    };
-    if (std::ranges::all_of(change.description.base, is_parents)) return change;
+    if (is_of_parent(change)) return change;
+    const std::lock_guard lock(opening_);
     if (!previous_->is_local()) {
       throw Error(Fault::corrupt, path, "the repository does not rebuild it as it was pushed",
                   "run wdelta verify REPO");

@@ -14,7 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace wdelta {
 
@@ -56,9 +60,9 @@ class FileKeeper {
         execution_(&execution),
         objects_(repository.store(), known, execution) {}
 
-  /// Keeps a file of a new commit; a small side file becomes content of the manifest. Throws local when it changes
-  /// while it is read.
-  ManifestFile keep(const CheckpointFile& file);
+  /// Keeps the files of a new commit, and returns them in their order; a small side file becomes content of the
+  /// manifest. Throws local when one changes while it is read.
+  std::vector<ManifestFile> keep(std::span<const CheckpointFile> files);
   /// Keeps the bytes of a file as objects, unless they are known; returns their digest.
   Digest keep_bytes(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   /// Writes what is still held back.
@@ -68,8 +72,22 @@ class FileKeeper {
   const KeptBytes& kept() const { return kept_; }
 
  private:
-  Digest keep_weights(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
+  /// A file that is to be kept, open, and how it differs from the previous checkpoint, where that was looked at ahead
+  /// of its turn.
+  struct Incoming {
+    const CheckpointFile* file;
+    std::shared_ptr<const ByteReader> reader;
+    std::optional<FileChange> change = std::nullopt;
+  };
+  std::vector<std::size_t> compared_side_by_side(std::span<const CheckpointFile> files) const;
+  Incoming open(const CheckpointFile& file);
+  Incoming compared_ahead(const CheckpointFile& file);
+  ManifestFile keep(Incoming incoming);
+  Digest keep_bytes(Incoming& incoming);
+  Digest keep_weights(Incoming& incoming);
   Digest keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
+  std::vector<BaseFile> base_for(const std::string& path, const SafetensorsHeader& next);
+  bool is_of_parent(const FileChange& change) const;
   FileChange compare(const std::string& path, const std::function<FileChange()>& diff);
   std::uint64_t keep_change(FileChange& change, const CheckpointFile& file,
                             const std::shared_ptr<const ByteReader>& reader);
@@ -83,6 +101,7 @@ class FileKeeper {
   ObjectWriter objects_;
   KeptBytes kept_;
   std::size_t inlined_bytes_ = 0;
+  std::mutex opening_;  // of files, those of the previous checkpoint too
 };
 
 }  // namespace wdelta

@@ -230,10 +230,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   execution.progress->begin("pushing", report.checkpoint_bytes);
   FileKeeper keeper(repository, parent.recipes, parent.commit ? &*parent.commit : nullptr,
                     previous ? &*previous : nullptr, engine, execution, options.whole);
-  for (const CheckpointFile& file : checkpoint.files()) {
-    execution.check_stop();
-    manifest.files.push_back(keeper.keep(file));
-  }
+  manifest.files = keeper.keep(checkpoint.files());
   keeper.finish();
   execution.check_stop();
   checkpoint.check_unchanged();
