@@ -62,8 +62,8 @@ FileKeeper::Incoming FileKeeper::compared_ahead(const CheckpointFile& file) {
 }
 
 ManifestFile FileKeeper::keep(Incoming incoming) {
-  const auto& [listed, reader, change] = incoming;
-  const CheckpointFile& file = *listed;
+  const CheckpointFile& file = *incoming.file;
+  const auto reader = incoming.reader;
   ManifestFile kept{{file.path, file.size_bytes, {}}, file.executable, std::nullopt};
   KindBytes& kind = kept_.of(kind_of(file.path));
   ++kind.file_count;
@@ -97,11 +97,11 @@ Digest FileKeeper::keep_bytes(Incoming& incoming) {
 
 // What was compared ahead of its turn with a previous checkpoint that was changed since is compared anew.
 Digest FileKeeper::keep_weights(Incoming& incoming) {
-  const auto& [listed, reader, ahead] = incoming;
-  const CheckpointFile& file = *listed;
+  const CheckpointFile& file = *incoming.file;
+  const auto& reader = incoming.reader;
   bool has_base = true;
   FileChange change;
-  if (ahead && is_of_parent(*ahead)) {
+  if (incoming.change && is_of_parent(*incoming.change)) {
     change = std::move(*incoming.change);
   } else {
     const SafetensorsHeader header = SafetensorsHeader::read(*reader);
