@@ -52,7 +52,8 @@ TEST_CASE("tasks in runs are done once each, most of them behind the one before 
 
 TEST_CASE("a run is done by one worker from its first task to its last, and results arrive once each and in order") {
   for (const unsigned threads : k_thread_counts) {
-    for (const auto& [count, longest] : {std::pair{0UL, 8UL}, {1, 8}, {2, 1}, {7, 8}, {300, 1}, {300, 8}}) {
+    for (const auto& [tasks, run] : {std::pair{0UL, 8UL}, {1, 8}, {2, 1}, {7, 8}, {300, 1}, {300, 8}}) {
+      const std::size_t count = tasks, longest = run;  // clang 14 captures no bindings
       CAPTURE(threads);
       CAPTURE(count);
       CAPTURE(longest);
@@ -125,7 +126,8 @@ TEST_CASE("spare threads begin once a task has waited, each with a worker, and t
 }
 
 TEST_CASE("no task runs more than three results and two runs a thread ahead of the first that is not consumed") {
-  for (const auto& [threads, longest] : {std::pair{0U, 1U}, {1U, 1U}, {2U, 1U}, {5U, 1U}, {1U, 8U}, {5U, 8U}}) {
+  for (const auto& [workers, run] : {std::pair{0U, 1U}, {1U, 1U}, {2U, 1U}, {5U, 1U}, {1U, 8U}, {5U, 8U}}) {
+    const unsigned threads = workers, longest = run;  // clang 14 captures no bindings
     CAPTURE(threads);
     CAPTURE(longest);
     const testing::SilentExecution execution(threads);

@@ -165,13 +165,14 @@ TEST_CASE("a revision of a model stands for a commit") {
   CHECK(found.time == "2024-05-01T12:00:00Z");
   CHECK(model_revision_from(answer("org/model", commit, R"("yesterday")"), "model").time.empty());
   CHECK(model_revision_from(answer("org/model", commit, "null"), "model").time.empty());
-  for (const auto& [id, sha] : {std::pair<std::string, std::string>("model", commit),
-                                {"../model", commit},
-                                {"org/model/x", commit},
-                                {"org/mo\u000adel", commit},
-                                {"org/model", "main"},
-                                {"org/model", commit + "d"},
-                                {"org/model", std::string(64, 'd')}}) {
+  for (const auto& [model, revision] : {std::pair<std::string, std::string>("model", commit),
+                                        {"../model", commit},
+                                        {"org/model/x", commit},
+                                        {"org/mo\u000adel", commit},
+                                        {"org/model", "main"},
+                                        {"org/model", commit + "d"},
+                                        {"org/model", std::string(64, 'd')}}) {
+    const std::string id = model, sha = revision;  // clang 14 captures no bindings
     CAPTURE(id);
     CAPTURE(sha);
     CHECK(fault_of([&] { model_revision_from(answer(id, sha, "null"), "model"); }) == Fault::network);
