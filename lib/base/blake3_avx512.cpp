@@ -76,8 +76,7 @@ WDELTA_INLINE void mix(State& s, const Words (&message)[16], const std::uint8_t*
 }
 
 // The step of the first group, and that of the second, which is one step behind: fewer ports rotate than add (Zen 5:
-// two of four), and so one group rotates while the other adds. 256 KiB in its cache: 16.3 GB/s where both do the
-// same, 16.9 so.
+// two of four), and so one group rotates while the other adds.
 template <unsigned Half, unsigned Step, std::size_t Groups, class Between>
 WDELTA_INLINE void mix_all(State (&states)[Groups], const Message<Groups>& message, unsigned round,
                            const Between& between) {

@@ -12,7 +12,7 @@ namespace wdelta {
 
 /// How work on several files is divided among threads: many small files side by side, each on one thread; others one
 /// after the other, each on all threads. A small file has few segments for each thread: that they begin with each file
-/// anew, and wait at the end of it for the last one, would take as long as the work.
+/// anew, and wait at the end of it for the last one, is what a second thread would bring (make bench ONLY=shards).
 struct FileTurns {
   std::vector<std::size_t> side_by_side;
   std::vector<std::size_t> one_by_one;
@@ -24,8 +24,7 @@ FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t thr
 /// Calls `work(index, execution)` once for each file, with the execution that it is to use; for those that are side by
 /// side from several threads at a time. Throws the first exception, by turn.
 template <typename Work>
-void for_each_file(std::span<const std::uint64_t> sizes_bytes, const Execution& execution, Work work) {
-  const FileTurns turns = file_turns(sizes_bytes, execution.threads);
+void for_each_file(const FileTurns& turns, const Execution& execution, Work work) {
   const Execution one_thread = execution.on(1);
   parallel_for(turns.side_by_side.size(), execution,
                [&] { return [&](std::size_t turn) { work(turns.side_by_side[turn], one_thread); }; });
@@ -33,6 +32,11 @@ void for_each_file(std::span<const std::uint64_t> sizes_bytes, const Execution& 
     execution.check_stop();
     work(index, execution);
   }
+}
+
+template <typename Work>
+void for_each_file(std::span<const std::uint64_t> sizes_bytes, const Execution& execution, Work work) {
+  for_each_file(file_turns(sizes_bytes, execution.threads), execution, work);
 }
 
 }  // namespace wdelta

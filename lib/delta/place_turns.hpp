@@ -10,13 +10,17 @@
 
 namespace wdelta {
 
-/// for_each_file() for the files of a checkpoint, but one by one where the engine has a device: its memory is divided
+/// file_turns() for the files of a checkpoint, but one by one where the engine has a device: its memory is divided
 /// among the threads that work on one file.
+inline FileTurns place_turns(std::span<const std::uint64_t> sizes_bytes, const Engine& engine, std::size_t threads) {
+  return file_turns(sizes_bytes, engine.device() == nullptr ? threads : 1);
+}
+
+/// for_each_file() with these turns.
 template <typename Work>
 void for_each_place(std::span<const std::uint64_t> sizes_bytes, const Engine& engine, const Execution& execution,
                     Work work) {
-  if (engine.device() == nullptr) return for_each_file(sizes_bytes, execution, work);
-  for (std::size_t index = 0; index < sizes_bytes.size(); ++index) work(index, execution);
+  for_each_file(place_turns(sizes_bytes, engine, execution.threads), execution, work);
 }
 
 }  // namespace wdelta

@@ -3,8 +3,8 @@
 
 #include "base/blake3.hpp"
 #include "base/error.hpp"
-#include "base/file_turns.hpp"
 #include "delta/opaque_coding.hpp"
+#include "delta/place_turns.hpp"
 
 #include <algorithm>
 
@@ -26,9 +26,8 @@ std::vector<ManifestFile> FileKeeper::keep(std::span<const CheckpointFile> files
   return all;
 }
 
-// One by one where the engine has a device: its memory is divided among the threads that work on one file.
 std::vector<std::size_t> FileKeeper::compared_side_by_side(std::span<const CheckpointFile> files) const {
-  if (previous_ == nullptr || engine_->device() != nullptr) return {};
+  if (previous_ == nullptr) return {};
   std::vector<std::size_t> weights;
   std::vector<std::uint64_t> sizes_bytes;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -37,7 +36,7 @@ std::vector<std::size_t> FileKeeper::compared_side_by_side(std::span<const Check
     sizes_bytes.push_back(files[i].size_bytes);
   }
   std::vector<std::size_t> side_by_side;
-  for (const std::size_t turn : file_turns(sizes_bytes, execution_->threads).side_by_side)
+  for (const std::size_t turn : place_turns(sizes_bytes, *engine_, execution_->threads).side_by_side)
     side_by_side.push_back(weights[turn]);
   return side_by_side;
 }

@@ -15,9 +15,9 @@ def environment(below, *points):
     return {"LD_PRELOAD": str(library()), "FAULT_BELOW": os.path.realpath(below), "FAULT_POINTS": ",".join(points)}
 
 
-def environment_of_few_threads(most):
-    """Of a program that gets no more than so many threads beside its first."""
-    return {"LD_PRELOAD": str(library()), "FAULT_THREADS": str(most)}
+def environment_of_few_threads(most, refused):
+    """Of a program that gets no more than so many threads beside its first; `refused` is made when it asks for more."""
+    return {"LD_PRELOAD": str(library()), "FAULT_THREADS": str(most), "FAULT_REFUSED": str(refused)}
 
 
 def require(case):

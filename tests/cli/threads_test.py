@@ -14,7 +14,11 @@ class FewThreads(testing.Case):
         fault_points.require(self)
 
     def with_threads(self, most, *words):
-        return self.run_ok(*words, env=fault_points.environment_of_few_threads(most))
+        refused = self.scratch / "refused"
+        refused.unlink(missing_ok=True)
+        self.run_ok(*words, env=fault_points.environment_of_few_threads(most, refused))
+        # Every command asks for one, to take signals.
+        self.assertTrue(refused.exists() or most > 0, "no thread was refused")
 
     def there_and_back(self, *repositories):
         """Pushes two checkpoints to each, pulls both, the newest first, and proves them, with no, one, ... more threads."""

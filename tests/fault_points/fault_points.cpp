@@ -7,12 +7,13 @@
 // names there are SHORT (at most 1000 bytes are read or written) and ZERO (it succeeds and has done nothing, as a
 // broken copy_file_range does; statvfs finds a file system of no blocks).
 //
-//   FAULT_THREADS=2  LD_PRELOAD=fault-points.so  wdelta …
+//   FAULT_THREADS=2  FAULT_REFUSED=/absolute/path  LD_PRELOAD=fault-points.so  wdelta …
 //
-// The system has no more than two threads for the program beside its first.
+// The system has no more than two threads for the program beside its first. When one is refused, that file is made.
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -181,7 +182,11 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   static const auto next = real<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   static std::atomic<int> begun = 0;
   const char* most = std::getenv("FAULT_THREADS");
-  if (most != nullptr && begun++ >= std::atoi(most)) return EAGAIN;
+  if (most != nullptr && begun++ >= std::atoi(most)) {
+    const char* refused = std::getenv("FAULT_REFUSED");
+    if (std::FILE* file = refused == nullptr ? nullptr : std::fopen(refused, "w")) std::fclose(file);
+    return EAGAIN;
+  }
   return next(thread, attributes, start, argument);
 }
 
