@@ -11,12 +11,12 @@ namespace wdelta {
 
 /// A power of two: no strip of any delta goes on behind a multiple of it.
 inline constexpr std::uint32_t k_most_blocks_in_strip = 32;
-/// How many of them encoders make a strip where so many of `elements` change: four, or as many as have about 2,048
+/// How many of them encoders make a strip where so many of `elements` change: four, or as many as have about 4,096
 /// changes. Longer ones take less for the numbers of changes that are told for each strip, but whoever wants a block
-/// has to begin with those before it in its strip.
+/// has to begin with those before it in its strip, and the changes of a chain's deltas should stay in cache.
 constexpr std::uint32_t usual_blocks_in_strip(std::uint64_t changes, std::uint64_t elements) {
   std::uint32_t blocks = 4;
-  while (blocks < k_most_blocks_in_strip && changes * blocks * 32 < elements) blocks *= 2;
+  while (blocks < k_most_blocks_in_strip && changes * blocks * 16 < elements) blocks *= 2;
   return blocks;
 }
 

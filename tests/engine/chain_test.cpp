@@ -203,7 +203,7 @@ TEST_CASE("blocks from the middle of a strip on are refused, not patched wrong")
   std::mt19937_64 random(seed());
   Chain chain{k_bf16, {}, near_the_edges_of_exponents(random, 4 * 65536, k_bf16), {}, {}};
   chain.last = chain.base;
-  chain.add(moved(chain.last, k_bf16, 0.02, random), BlockChoice::classed);
+  chain.add(moved(chain.last, k_bf16, 0.04, random), BlockChoice::classed);
   REQUIRE(chain.deltas.front().coded.blocks_in_strip == 4);
   const DecodedGroup decoded(best_engine(), chain.deltas.front().coded, chain.deltas.front().shape);
   BlockChain blocks(best_engine());

@@ -114,7 +114,7 @@ TEST_CASE("strips of few changes share batches, up to 64 of them and up to 65,53
 
   // As dense as the most that still has batches, but for a stretch that changes nearly all over.
   next = base;
-  nudged(next, 150);
+  nudged(next, 250);
   check(coders, base, next, type);
   CHECK(coders.coded.blocks_in_strip > 1);
   CHECK(coders.coded.strips_in_batch > 1);
@@ -160,7 +160,7 @@ TEST_CASE("a short last block that changes all over leaves the others their stri
   const Bytes base = weights(random, 5 * k_block_elements + 300, k_bf16);
   Bytes next = base;
   for (std::size_t i = 0; i < base.size() / 2; ++i) {
-    if (i < 5 * k_block_elements && random() % 80 != 0) continue;
+    if (i < 5 * k_block_elements && random() % 40 != 0) continue;
     put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1 + random() % 4, k_bf16));
   }
   check(coders, base, next, k_bf16);
@@ -190,8 +190,7 @@ TEST_CASE("strips are longer where few elements change") {
   std::mt19937_64 random(seed());
   GroupCoders coders(BlockChoice::automatic);
   const Bytes base = weights(random, 9 * k_block_elements, k_bf16);
-  for (const auto& [one_in, blocks_in_strip] :
-       {std::pair{60U, 4U}, {100U, 4U}, {160U, 8U}, {400U, 16U}, {2000U, 32U}}) {
+  for (const auto& [one_in, blocks_in_strip] : {std::pair{30U, 4U}, {50U, 4U}, {80U, 8U}, {200U, 16U}, {1000U, 32U}}) {
     Bytes next = base;
     for (std::size_t i = 0; i < base.size() / 2; ++i) {
       if (random() % one_in == 0) put(next.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 1, k_bf16));
