@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace wdelta {
 
@@ -10,6 +11,9 @@ namespace {
 
 // Eight segments for each thread: beyond this beginning and waiting is a small part of the work on a file.
 constexpr std::uint64_t k_small_bytes_of_thread = std::uint64_t{32} << 20;
+
+// One thread takes no longer for so much than a network takes to answer.
+constexpr std::uint64_t k_short_bytes = std::uint64_t{32} << 20;
 
 // Whether threads that each take the next file are done at about the same time: none has more than 9/8 of its share.
 bool is_balanced(std::span<const std::uint64_t> sizes_bytes, std::size_t threads) {
@@ -21,19 +25,20 @@ bool is_balanced(std::span<const std::uint64_t> sizes_bytes, std::size_t threads
 
 }  // namespace
 
-FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t threads) {
-  FileTurns turns;
+FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t threads, TurnsSpent spent) {
+  const auto divided_at = [&](std::uint64_t most_bytes) {
+    FileTurns turns;
+    for (std::size_t i = 0; i < sizes_bytes.size(); ++i) {
+      const bool is_small = threads > 1 && sizes_bytes[i] <= most_bytes;
+      (is_small ? turns.side_by_side : turns.one_by_one).push_back(i);
+    }
+    return turns;
+  };
+  FileTurns turns = divided_at(threads * k_small_bytes_of_thread);
   std::vector<std::uint64_t> small_bytes;
-  for (std::size_t i = 0; i < sizes_bytes.size(); ++i) {
-    const bool is_small = threads > 1 && sizes_bytes[i] <= threads * k_small_bytes_of_thread;
-    (is_small ? turns.side_by_side : turns.one_by_one).push_back(i);
-    if (is_small) small_bytes.push_back(sizes_bytes[i]);
-  }
+  for (const std::size_t i : turns.side_by_side) small_bytes.push_back(sizes_bytes[i]);
   if (small_bytes.empty() || is_balanced(small_bytes, threads)) return turns;
-  turns.side_by_side.clear();
-  turns.one_by_one.resize(sizes_bytes.size());
-  std::iota(turns.one_by_one.begin(), turns.one_by_one.end(), std::size_t{0});
-  return turns;
+  return divided_at(spent == TurnsSpent::waiting ? k_short_bytes : 0);
 }
 
 }  // namespace wdelta

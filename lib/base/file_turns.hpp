@@ -18,8 +18,13 @@ struct FileTurns {
   std::vector<std::size_t> one_by_one;
 };
 
-/// In the order of the files. Small ones are side by side where so no thread has much more to do than the others.
-FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t threads);
+/// What work on a file mostly does: use a thread, or wait for a network.
+enum class TurnsSpent { working, waiting };
+
+/// In the order of the files. Small ones are side by side where so no thread has much more to do than the others; very
+/// small ones, too, where turns are spent waiting.
+FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t threads,
+                     TurnsSpent spent = TurnsSpent::working);
 
 /// Calls `work(index, execution)` once for each file, with the execution that it is to use; for those that are side by
 /// side from several threads at a time. Throws the first exception, by turn.

@@ -12,8 +12,9 @@ namespace wdelta {
 
 /// file_turns() for the files of a checkpoint, but one by one where the engine has a device: its memory is divided
 /// among the threads that work on one file.
-inline FileTurns place_turns(std::span<const std::uint64_t> sizes_bytes, const Engine& engine, std::size_t threads) {
-  return file_turns(sizes_bytes, engine.device() == nullptr ? threads : 1);
+inline FileTurns place_turns(std::span<const std::uint64_t> sizes_bytes, const Engine& engine, std::size_t threads,
+                             TurnsSpent spent = TurnsSpent::working) {
+  return file_turns(sizes_bytes, engine.device() == nullptr ? threads : 1, spent);
 }
 
 /// for_each_file() with these turns.

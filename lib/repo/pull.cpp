@@ -8,6 +8,9 @@
 #include "repo/pull_writer.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <span>
+#include <vector>
 
 namespace wdelta {
 
@@ -62,8 +65,10 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   const PullSite site(directory, PullWay::in_place, execution);
   const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
   const Manifest& manifest = commit.manifest;
-  PullWriter writer(repository, recipes, local, incoming_folder(directory), engine, execution);
+  PullWriter writer(repository, recipes, local, incoming_folder(directory), engine);
+  // One after the other, files leave their room to the next one; several at a time need it together.
   PullRoom room{peak_bytes(plan, directory), 0};
+  PullRoom room_together{peak_bytes_side_by_side(plan, directory, execution.threads), 0};
   PullReport report;
   report.strays = local.strays;
   report.written_files = plan.missing.size() + plan.missing_entrances.size();
@@ -75,9 +80,12 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
       report.written_bytes += file->identity.size_bytes;
       report.fetched_bytes += writer.cost(*file);
       room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(*file));
+      room_together.spooled_bytes += writer.spooled_bytes(*file);
     }
   }
   require_pull_space(repository.store(), directory, room);
+  const bool are_together = has_pull_space(repository.store(), directory, room_together);
+  if (are_together) writer.keep_objects_open();
   PullState state = state_at_work(repository, manifest, local);
   if (plan.changes_anything()) save_pull_state(directory, state);
 
@@ -95,18 +103,34 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     remove_place(directory, place);
     state.files.erase(place);
   }
-  const auto write = [&](const ManifestFile* file) {
-    const std::string& place = file->identity.path;
-    state.files[place] = {file->identity.digest, writer.write(*file, real_place(directory, place))};
+  std::mutex mutex;  // of the directory's places, the state and what is aside
+  const auto write = [&](const ManifestFile& file, const Execution& on) {
+    const std::string& place = file.identity.path;
+    std::unique_lock lock(mutex);
+    const fs::path path = real_place(directory, place);
+    lock.unlock();
+    const FileStamp stamp = writer.write(file, path, on);
+    lock.lock();
+    state.files[place] = {file.identity.digest, stamp};
     aside.weights_change();
   };
-  for (const ManifestFile* file : plan.missing) write(file);
+  const auto write_all = [&](std::span<const ManifestFile* const> files) {
+    std::vector<std::uint64_t> sizes_bytes;
+    for (const ManifestFile* file : files) sizes_bytes.push_back(file->identity.size_bytes);
+    const std::size_t at_a_time = are_together ? execution.threads : 1;
+    for_each_file(pull_turns(repository.store(), sizes_bytes, engine, at_a_time), execution,
+                  [&](std::size_t index, const Execution& on) { write(*files[index], on); });
+  };
+  const auto side_files =
+      std::ranges::find_if_not(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); });
+  write_all({plan.missing.begin(), side_files});
+  write_all({side_files, plan.missing.end()});
   for (const std::string& place : plan.removed) {
     aside.weights_change();
     remove_place(directory, place);
     state.files.erase(place);
   }
-  for (const ManifestFile* file : plan.missing_entrances) write(file);
+  for (const ManifestFile* file : plan.missing_entrances) write(*file, execution);
   for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
   state.commit = commit.id;
   state.expected.clear();

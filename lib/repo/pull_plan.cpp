@@ -2,6 +2,8 @@
 #include "repo/pull_plan.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace wdelta {
 
@@ -18,6 +20,13 @@ int order_of(const ManifestFile& file) {
   const std::string& place = file.identity.path;
   if (is_entrance(place)) return fs::path(place).filename() == "config.json" ? 3 : 2;
   return is_weights(place) ? 0 : 1;
+}
+
+// 0 where there is no file.
+std::uint64_t size_bytes_of(const fs::path& path) {
+  std::error_code none;
+  const std::uintmax_t size_bytes = fs::file_size(path, none);
+  return none ? 0 : size_bytes;
 }
 
 bool is_held(const LocalFiles& local, const ManifestFile& file) {
@@ -67,9 +76,7 @@ std::uint64_t peak_bytes(const PullPlan& plan, const fs::path& directory) {
   std::int64_t used = 0;
   std::int64_t peak = 0;
   const auto free_place = [&](const std::string& place) {
-    std::error_code none;
-    const std::uintmax_t size = fs::file_size(directory / place, none);
-    if (!none) used -= static_cast<std::int64_t>(size);
+    used -= static_cast<std::int64_t>(size_bytes_of(directory / place));
   };
   const auto write = [&](const ManifestFile* file) {
     used += static_cast<std::int64_t>(file->identity.size_bytes);
@@ -81,6 +88,16 @@ std::uint64_t peak_bytes(const PullPlan& plan, const fs::path& directory) {
   std::ranges::for_each(plan.removed, free_place);
   std::ranges::for_each(plan.missing_entrances, write);
   return static_cast<std::uint64_t>(peak);
+}
+
+// Of those on their way, none has freed anything yet.
+std::uint64_t peak_bytes_side_by_side(const PullPlan& plan, const fs::path& directory, std::size_t at_a_time) {
+  std::vector<std::uint64_t> sizes_bytes;
+  for (const ManifestFile* file : plan.missing)
+    sizes_bytes.push_back(std::max(file->identity.size_bytes, size_bytes_of(directory / file->identity.path)));
+  const auto largest = sizes_bytes.begin() + static_cast<std::ptrdiff_t>(std::min(at_a_time, sizes_bytes.size()));
+  std::ranges::partial_sort(sizes_bytes, largest, std::ranges::greater());
+  return std::accumulate(sizes_bytes.begin(), largest, peak_bytes(plan, directory));
 }
 
 }  // namespace wdelta

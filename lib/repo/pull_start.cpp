@@ -5,11 +5,13 @@
 #include "base/leftovers.hpp"
 #include "base/path.hpp"
 #include "base/space.hpp"
+#include "delta/place_turns.hpp"
 #include "repo/pull_places.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 
 namespace wdelta {
 
@@ -65,6 +67,21 @@ PullState load_state(const fs::path& directory, LocalChanges local_changes) try 
   throw Error(error.fault(), error.object(), error.what(), "--force goes on without it and looks at every file");
 }
 
+struct NeededRoom {
+  std::uint64_t in_directory_bytes;
+  std::optional<fs::path> spool;  // where that is on another file system
+};
+
+NeededRoom needed_room(const Store& store, const fs::path& directory, const PullRoom& room) {
+  const std::uint64_t arrived_bytes = taken_bytes_in(incoming_folder(directory));
+  NeededRoom needed{room.written_bytes - std::min(room.written_bytes, arrived_bytes), store.spooling_path()};
+  if (needed.spool && are_on_one_file_system(*needed.spool, directory)) {
+    needed.in_directory_bytes += room.spooled_bytes;
+    needed.spool.reset();
+  }
+  return needed;
+}
+
 }  // namespace
 
 void require_pullable(const fs::path& directory) {
@@ -90,20 +107,30 @@ PullStart start_pull(const fs::path& directory, const Commit& commit, const Reci
 }
 
 void require_pull_space(const Store& store, const fs::path& directory, const PullRoom& room) {
-  const std::uint64_t arrived_bytes = taken_bytes_in(incoming_folder(directory));
-  std::uint64_t needed_bytes = room.written_bytes - std::min(room.written_bytes, arrived_bytes);
-  const auto spool = store.spooling_path();
-  if (spool && are_on_one_file_system(*spool, directory)) {
-    needed_bytes += room.spooled_bytes;
-  } else if (spool) {
+  const NeededRoom needed = needed_room(store, directory, room);
+  if (needed.spool) {
     try {
-      require_space_at(*spool, room.spooled_bytes);
+      require_space_at(*needed.spool, room.spooled_bytes);
     } catch (const Error& error) {
       throw Error(error.fault(), error.object(), error.what(),
                   "WDELTA_CACHE_DIR names another place for what is on its way; nothing was begun");
     }
   }
-  require_space_at(directory, needed_bytes);
+  require_space_at(directory, needed.in_directory_bytes);
+}
+
+bool has_pull_space(const Store& store, const fs::path& directory, const PullRoom& room) {
+  const NeededRoom needed = needed_room(store, directory, room);
+  const auto has = [](const fs::path& path, std::uint64_t needed_bytes) {
+    const std::optional<std::uint64_t> free_bytes = free_bytes_at(path);
+    return !free_bytes || *free_bytes >= needed_bytes;
+  };
+  return has(directory, needed.in_directory_bytes) && (!needed.spool || has(*needed.spool, room.spooled_bytes));
+}
+
+FileTurns pull_turns(const Store& store, std::span<const std::uint64_t> sizes_bytes, const Engine& engine,
+                     std::size_t threads) {
+  return place_turns(sizes_bytes, engine, threads, store.is_remote() ? TurnsSpent::waiting : TurnsSpent::working);
 }
 
 PullState state_of(const Repository& repository) {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/file_turns.hpp"
 #include "repo/pull.hpp"
 #include "repo/pull_plan.hpp"
 #include "repo/pull_state.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
 
 namespace wdelta {
 
@@ -32,6 +38,12 @@ PullStart start_pull(const std::filesystem::path& directory, const Commit& commi
 /// Throws local when there is not the room for what a pull writes into `directory`, nor for what the store keeps on
 /// this machine meanwhile. What a killed pull left in `directory` for the next one has its room already.
 void require_pull_space(const Store& store, const std::filesystem::path& directory, const PullRoom& room);
+/// Whether there is, as far as is known.
+bool has_pull_space(const Store& store, const std::filesystem::path& directory, const PullRoom& room);
+
+/// The turns in which files of these sizes are written, where so many threads may each have one of them.
+FileTurns pull_turns(const Store& store, std::span<const std::uint64_t> sizes_bytes, const Engine& engine,
+                     std::size_t threads);
 
 /// The state of a directory while and after `commit` comes to be in it; files are still to be filled in.
 PullState state_of(const Repository& repository);

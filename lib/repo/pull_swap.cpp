@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <mutex>
+#include <vector>
 
 namespace wdelta {
 
@@ -82,14 +84,16 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   if (!replaces) start.plan = plan_pull(manifest, local);
 
   // Without a directory there is no place beyond a kill but the store's own.
-  PullWriter writer(repository, recipes, local, replaces ? incoming_folder(site.directory()) : fs::path(), engine,
-                    execution);
+  PullWriter writer(repository, recipes, local, replaces ? incoming_folder(site.directory()) : fs::path(), engine);
   PullRoom room;
+  PullRoom room_together;
   PullReport report;
   report.strays = local.strays;
   report.removed_files = start.plan.removed.size() + start.plan.in_the_way.size();
+  std::vector<std::uint64_t> sizes_bytes;
   std::uint64_t total_bytes = 0;
   for (const ManifestFile& file : manifest.files) {
+    sizes_bytes.push_back(file.identity.size_bytes);
     total_bytes += file.identity.size_bytes;
     if (is_right(local, file)) {
       ++report.kept_files;
@@ -100,6 +104,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
     report.written_bytes += file.identity.size_bytes;
     report.fetched_bytes += writer.cost(file);
     room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(file));
+    room_together.spooled_bytes += writer.spooled_bytes(file);
   }
   PullState state = state_of(repository);
   state.commit = commit.id;
@@ -110,17 +115,23 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
     return report;
   }
 
-  room.written_bytes = needed_bytes(manifest, local, site);
+  room.written_bytes = room_together.written_bytes = needed_bytes(manifest, local, site);
   require_pull_space(repository.store(), site.directory(), room);
+  const bool are_together = has_pull_space(repository.store(), site.directory(), room_together);
+  if (are_together) writer.keep_objects_open();
   execution.progress->begin("pulling", total_bytes);
-  for (const ManifestFile& file : manifest.files) {
+  std::mutex mutex;  // of the state
+  const FileTurns turns = pull_turns(repository.store(), sizes_bytes, engine, are_together ? execution.threads : 1);
+  for_each_file(turns, execution, [&](std::size_t index, const Execution& on) {
+    const ManifestFile& file = manifest.files[index];
     const std::string& place = file.identity.path;
     const fs::path path = site.sibling() / place;
     make_directories(path.parent_path());
-    state.files[place] = {file.identity.digest, is_right(local, file)
-                                                    ? writer.copy(file, site.directory() / place, path)
-                                                    : writer.write(file, path)};
-  }
+    const FileStamp stamp =
+        is_right(local, file) ? writer.copy(file, site.directory() / place, path, on) : writer.write(file, path, on);
+    const std::lock_guard lock(mutex);
+    state.files[place] = {file.identity.digest, stamp};
+  });
   const std::set<std::string> known = known_places(manifest, start);
   if (replaces) take_strays_along(site.directory(), site.sibling(), known, Taken::refuse);
   save_pull_state(site.sibling(), state);  // says that it is complete

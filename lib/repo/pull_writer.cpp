@@ -12,11 +12,10 @@
 namespace wdelta {
 
 PullWriter::PullWriter(const Repository& repository, const RecipeGraph& recipes, const LocalFiles& local,
-                       std::filesystem::path incoming, const Engine& engine, const Execution& execution)
+                       std::filesystem::path incoming, const Engine& engine)
     : repository_(&repository),
       incoming_(std::move(incoming)),
       engine_(&engine),
-      execution_(&execution),
       stored_graph_(recipes),
       graph_(stored_graph_) {
   for (const auto& [place, held] : local.held) {
@@ -29,7 +28,8 @@ PullWriter::PullWriter(const Repository& repository, const RecipeGraph& recipes,
 void PullWriter::expect(const ManifestFile& file) {
   if (file.content) return;
   if (!graph_.can_make(file.identity.digest)) throw no_recipe(file.identity.path, file.identity.digest, graph_);
-  for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) ++at_hand_.at(digest).uses;
+  for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) at_hand_.at(digest).source.expect();
+  for (const std::string& object : graph_.objects_for(file.identity.digest)) objects_[object].expect();
 }
 
 std::uint64_t PullWriter::cost(const ManifestFile& file) const {
@@ -40,7 +40,7 @@ std::uint64_t PullWriter::spooled_bytes(const ManifestFile& file) const {
   return whole_object_of(file) != nullptr && !incoming_.empty() ? 0 : cost(file);
 }
 
-FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path) {
+FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution) {
   OutputFile output(path, Durability::synced);
   if (file.content) {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
@@ -48,27 +48,26 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
       throw Error(Fault::corrupt, file.identity.path, "its content in the manifest has another digest than it says");
     }
     output.append(bytes);
-    execution_->progress->advance(bytes.size());
+    execution.progress->advance(bytes.size());
   } else {
-    write_bytes(file, output);
+    write_bytes(file, output, execution);
   }
   return commit(file, output, path);
 }
 
 FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path& held,
-                           const std::filesystem::path& path) {
+                           const std::filesystem::path& path, const Execution& execution) {
   const Digest& digest = file.identity.digest;
   {
     OutputFile output(path, Durability::synced);
     const File from = File::open(held);
     // Should the kernel have copied wrongly, then once more by hand.
-    if (kernel_copy(from, output, *execution_) == digest || copy_and_digest(from, output, *execution_) == digest) {
+    if (kernel_copy(from, output, execution) == digest || copy_and_digest(from, output, execution) == digest) {
       return commit(file, output, path);
     }
   }
-  execution_->progress->note(fmt::format("{}: was changed since it was looked at", held.string()));
-  expect(file);
-  return write(file, path);
+  execution.progress->note(fmt::format("{}: was changed since it was looked at", held.string()));
+  return write(file, path, execution);
 }
 
 FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path) {
@@ -86,11 +85,11 @@ const Recipe* PullWriter::whole_object_of(const ManifestFile& file) const {
   return is_whole ? recipe : nullptr;
 }
 
-bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& output) {
+bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& output, const Execution& execution) const {
   const Recipe* recipe = whole_object_of(file);
   if (recipe == nullptr) return false;
   const std::string key = object_key(recipe->bytes.object);
-  const auto found = repository_->store().get_into(output, {key, file.identity.size_bytes}, incoming_, *execution_);
+  const auto found = repository_->store().get_into(output, {key, file.identity.size_bytes}, incoming_, execution);
   if (found && *found != file.identity.digest) {
     throw Error(
         Fault::corrupt, repository_->name() + "/" + key,
@@ -99,25 +98,29 @@ bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& outpu
   return found.has_value();
 }
 
-void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output) {
-  if (write_as_it_arrives(file, output)) return;
+void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution) {
+  if (write_as_it_arrives(file, output, execution)) return;
   const std::vector<Digest> local = graph_.at_hand_for(file.identity.digest);
-  VersionFinder finder(*repository_, graph_, *engine_, *execution_);
+  VersionFinder finder(*repository_, graph_, *engine_, execution);
   try {
     for (const Digest& digest : local) {
       AtHand& at_hand = at_hand_.at(digest);
-      const auto reader = at_hand.open ? at_hand.open : at_hand.held->file.open();
-      at_hand.open = --at_hand.uses > 0 ? reader : nullptr;
-      finder.add_at_hand({at_hand.held->file.path, at_hand.held->file.size_bytes, digest}, reader);
+      const CheckpointFile& held = at_hand.held->file;
+      finder.add_at_hand({held.path, held.size_bytes, digest}, at_hand.source.take([&] { return held.open(); }));
     }
-    write_version(finder.find(file.identity), &output, *execution_);
+    for (const std::string& object : graph_.objects_for(file.identity.digest)) {
+      const auto expected = objects_.find(object);
+      if (!keeps_objects_open_ || expected == objects_.end()) continue;
+      auto reader = expected->second.take([&] { return repository_->store().get(object_key(object)); });
+      if (reader) finder.add_open(object, std::move(reader));
+    }
+    write_version(finder.find(file.identity), &output, execution);
   } catch (const Error& error) {
     // Whatever is wrong, the local files are the first suspects: the repository can do without them.
     if (local.empty() || error.fault() == Fault::interrupted) throw;
-    execution_->progress->note(
-        fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
-    VersionFinder stored(*repository_, stored_graph_, *engine_, *execution_);
-    write_version(stored.find(file.identity), &output, *execution_);
+    execution.progress->note(fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
+    VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
+    write_version(stored.find(file.identity), &output, execution);
   }
 }
 

@@ -6,9 +6,13 @@
 #include "repo/local_files.hpp"
 #include "repo/repository.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace wdelta {
 
@@ -19,38 +23,62 @@ class PullWriter {
   /// All arguments must outlive it. `recipes` are the commit's. In `incoming`, which need not be there, lies what is on
   /// its way, beyond a kill; without one it lies where the store keeps such things.
   PullWriter(const Repository& repository, const RecipeGraph& recipes, const LocalFiles& local,
-             std::filesystem::path incoming, const Engine& engine, const Execution& execution);
+             std::filesystem::path incoming, const Engine& engine);
 
-  /// Says that `file` is going to be written: what it needs of the local files is kept until then.
-  /// Throws as no_recipe() says when there is no recipe for it.
+  /// Says that `file` is going to be written: what it needs of local files and objects is kept until then. Before any
+  /// is written. Throws as no_recipe() says when there is no recipe for it.
   void expect(const ManifestFile& file);
+  /// From here on an object that several files need, a pack, is open until the last of them has it: what came of it is
+  /// not fetched again, but takes room meanwhile where the store spools what is read.
+  void keep_objects_open() { keeps_objects_open_ = true; }
   /// Bytes to fetch for `file`.
   std::uint64_t cost(const ManifestFile& file) const;
   /// Of these, those that lie in the store's spool while it is written, if the store has one.
   std::uint64_t spooled_bytes(const ManifestFile& file) const;
-  /// Writes it to `path`, checked and whole; returns its stamp there.
-  FileStamp write(const ManifestFile& file, const std::filesystem::path& path);
-  /// The same, by a copy of `held`, which should have its bytes; where they turn out to be others, it is fetched.
-  FileStamp copy(const ManifestFile& file, const std::filesystem::path& held, const std::filesystem::path& path);
+  /// Writes it to `path`, checked and whole; returns its stamp there. Several may be written at a time.
+  FileStamp write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution);
+  /// The same for one that was not expected, by a copy of `held`, which should have its bytes; where they turn out to
+  /// be others, it is fetched.
+  FileStamp copy(const ManifestFile& file, const std::filesystem::path& held, const std::filesystem::path& path,
+                 const Execution& execution);
 
  private:
+  // What files are made from, open while it is needed again after those that are being written.
+  class Source {
+   public:
+    void expect() { ++uses_; }
+    /// Opens it unless it is open. Another file that needs it waits meanwhile.
+    template <typename Open>
+    std::shared_ptr<const ByteReader> take(Open open) {
+      const std::lock_guard lock(mutex_);
+      if (uses_ > 0) --uses_;
+      auto reader = open_ ? open_ : open();
+      open_ = uses_ > 0 ? reader : nullptr;
+      return reader;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::size_t uses_ = 0;  // by files that have not taken it
+    std::shared_ptr<const ByteReader> open_;
+  };
   struct AtHand {
     const LocalFiles::Held* held = nullptr;
-    std::size_t uses = 0;                    // by files still to be written
-    std::shared_ptr<const ByteReader> open;  // while it is needed again after the file now being written
+    Source source;
   };
   static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path);
   const Recipe* whole_object_of(const ManifestFile& file) const;
-  bool write_as_it_arrives(const ManifestFile& file, OutputFile& output);
-  void write_bytes(const ManifestFile& file, OutputFile& output);
+  bool write_as_it_arrives(const ManifestFile& file, OutputFile& output, const Execution& execution) const;
+  void write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution);
 
   const Repository* repository_;
   std::filesystem::path incoming_;
   const Engine* engine_;
-  const Execution* execution_;
   RecipeGraph stored_graph_;  // without local files
   RecipeGraph graph_;
   std::map<Digest, AtHand> at_hand_;
+  std::map<std::string, Source> objects_;  // that some file is made from
+  bool keeps_objects_open_ = false;
 };
 
 }  // namespace wdelta

@@ -201,6 +201,16 @@ std::vector<ModelReference> RecipeGraph::references_for(const Digest& digest) co
   return found;
 }
 
+std::vector<std::string> RecipeGraph::objects_for(const Digest& digest) const {
+  std::map<Digest, Recipe> recipes;
+  collect(digest, recipes);
+  std::set<std::string> found;
+  for (const auto& [made, recipe] : recipes) {
+    if (!recipe.reference) found.insert(recipe.bytes.object);
+  }
+  return {found.begin(), found.end()};
+}
+
 std::vector<Digest> RecipeGraph::at_hand_for(const Digest& digest) const {
   std::map<Digest, Recipe> recipes;
   collect(digest, recipes);

@@ -109,14 +109,21 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
   return version;
 }
 
+// `path` is made from it.
+std::shared_ptr<const ByteReader> VersionFinder::open(const std::string& object, const std::string& path) const {
+  if (const auto found = open_objects_.find(object); found != open_objects_.end()) return found->second;
+  const std::string key = object_key(object);
+  auto reader = repository_->store().get(key);
+  if (!reader) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path), k_repair_hint);
+  return reader;
+}
+
 FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
   if (recipe.reference) {
     return whole_version({path, recipe.size_bytes, recipe.digest},
                          open_reference(*repository_, recipe, path, *execution_), Fault::corrupt);
   }
-  const std::string key = object_key(recipe.bytes.object);
-  std::shared_ptr<const ByteReader> object = repository_->store().get(key);
-  if (!object) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path), k_repair_hint);
+  std::shared_ptr<const ByteReader> object = open(recipe.bytes.object, path);
   if (recipe.bytes.offset != 0 || recipe.bytes.length != object->size_bytes()) {
     object = std::make_shared<SliceReader>(object, recipe.bytes.offset, recipe.bytes.length);
   }
@@ -128,7 +135,7 @@ FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
   bool fits = description.result.digest == recipe.digest && description.result.size_bytes == recipe.size_bytes &&
               description.base.size() == recipe.base.size();
   for (std::size_t i = 0; fits && i < recipe.base.size(); ++i) fits = description.base[i].digest == recipe.base[i];
-  if (!fits) throw Error(Fault::corrupt, key, "is not the delta that its recipe says");
+  if (!fits) throw Error(Fault::corrupt, object_key(recipe.bytes.object), "is not the delta that its recipe says");
   std::vector<FileVersion> bases;
   for (const Digest& base : recipe.base) bases.push_back(versions_.at(base));
   return delta_version(delta, bases, *engine_);

@@ -28,6 +28,10 @@ class VersionFinder {
 
   /// Bytes that were given to the graph as being at hand. They are checked when they are read.
   void add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file);
+  /// An object that is open already.
+  void add_open(const std::string& object, std::shared_ptr<const ByteReader> reader) {
+    open_objects_[object] = std::move(reader);
+  }
 
   /// The version with that identity. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
   /// when recipes are lost, or an object is missing or not what its recipe says.
@@ -35,12 +39,14 @@ class VersionFinder {
 
  private:
   FileVersion make(const Recipe& recipe, const std::string& path);
+  std::shared_ptr<const ByteReader> open(const std::string& object, const std::string& path) const;
 
   const Repository* repository_;
   const RecipeGraph* graph_;
   const Engine* engine_;
   const Execution* execution_;
   std::map<Digest, FileVersion> versions_;
+  std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;
 };
 
 }  // namespace wdelta

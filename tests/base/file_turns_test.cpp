@@ -30,7 +30,7 @@ TEST_CASE("each file has one turn, in the order of the files, whatever their siz
     std::vector<std::uint64_t> sizes(random() % 60);
     for (std::uint64_t& size : sizes) size = random() % (std::uint64_t{1} << (random() % 34));
     const std::size_t threads = 1 + random() % 20;
-    const FileTurns turns = file_turns(sizes, threads);
+    const FileTurns turns = file_turns(sizes, threads, random() % 2 == 0 ? TurnsSpent::working : TurnsSpent::waiting);
     CHECK(std::ranges::is_sorted(turns.side_by_side));
     CHECK(std::ranges::is_sorted(turns.one_by_one));
     std::vector<std::size_t> all = turns.side_by_side;
@@ -55,6 +55,16 @@ TEST_CASE("many small files are side by side, large ones and too few small ones 
   const FileTurns turns = file_turns(mixed, 2);
   CHECK(turns.side_by_side.size() == 99);
   CHECK(turns.one_by_one == std::vector<std::size_t>{30});
+}
+
+TEST_CASE("where turns are spent waiting, the very small are side by side however few they are") {
+  CHECK(file_turns(files_of(3, 20 * k_mib), 16, TurnsSpent::waiting).side_by_side.size() == 3);
+  CHECK(file_turns(files_of(3, 20 * k_mib), 1, TurnsSpent::waiting).one_by_one.size() == 3);
+  CHECK(file_turns(files_of(100, 60 * k_mib), 2, TurnsSpent::waiting).side_by_side.size() == 100);
+  // One thread would have as much to do as sixteen together.
+  CHECK(file_turns(files_of(1, 400 * k_mib), 16, TurnsSpent::waiting).one_by_one.size() == 1);
+  CHECK(file_turns(std::vector{20 * k_mib, 400 * k_mib, k_mib}, 16, TurnsSpent::waiting).one_by_one ==
+        std::vector<std::size_t>{1});
 }
 
 TEST_CASE("work on files is done once each, on one thread side by side and on all of them otherwise") {

@@ -153,11 +153,14 @@ class Bench:
 
     def shards(self):
         """The same of a made-up checkpoint in many small files, which are worked on side by side."""
-        folder, out, delta, repository = (f"{self.folder}/{name}" for name in ("shards", "shards-out", "shards-delta", "shards-repository"))
+        folder, out, delta, pushed_old, repository = (f"{self.folder}/{name}" for name in (
+            "shards", "shards-out", "shards-delta", "shards-old", "shards-repository"))
         count = max(2, self.size_bytes // SHARD_BYTES)
         run([f"{self.build}/tests/make-run", folder, "--steps", "2", "--size", str(self.size_bytes), "--shards", str(count), "--quiet"])
         old, new = (f"{folder}/step-{number:04}" for number in (1, 2))
         old_files, new_files = (sorted(f"{step}/{name}" for name in os.listdir(step)) for step in (old, new))
+        run([*self.wdelta, "push", old, pushed_old])
+        run(f"cp -al {pushed_old} {repository}")
         run([*self.wdelta, "push", new, repository])
         run([*self.wdelta, "diff", old, new, "-o", delta])
 
@@ -166,13 +169,29 @@ class Bench:
             for path in old_files + new_files:
                 read_whole(path)
 
+        def not_pushed():
+            shutil.rmtree(repository)
+            run(f"cp -al {pushed_old} {repository}")  # objects are never written to again
+            run([*self.wdelta, "push", old, repository])  # as it has that: only where the files lie is written down
+            warm()
+
+        def pulled():
+            warm()
+            run([*self.wdelta, "pull", f"{repository}@main~1", out])
+
+        copy = f"cp -r {old} {out} && b3sum {out}/*"
         rows = []
-        for name, command, peer in (("diff -o", [*self.wdelta, "diff", old, new, "-o", out], ["b3sum", *old_files, *new_files]),
-                                    ("apply", [*self.wdelta, "apply", old, delta, "-o", out], f"cp -r {old} {out} && b3sum {out}/*"),
-                                    ("verify", [*self.wdelta, "verify", new, repository], ["b3sum", *new_files])):
-            one, two, theirs = paired([[*command, "-j1"], [*command, "-j2"], peer], ROUNDS, warm)
+        for name, command, peer, before in (
+                ("diff -o", ["diff", old, new, "-o", out], ["b3sum", *old_files, *new_files], warm),
+                ("apply", ["apply", old, delta, "-o", out], copy, warm),
+                ("pull", ["pull", repository, out], f"cp -r {new} {out}/new && sync -f {out} && b3sum {out}/new/*", pulled),
+                ("verify", ["verify", new, repository], ["b3sum", *new_files], warm),
+                ("verify --deep", ["verify", "--deep", repository], ["b3sum", *old_files, *new_files], warm),
+                ("push", ["push", new, repository], ["b3sum", *old_files, *new_files], not_pushed)):
+            command = [*self.wdelta, *command]
+            one, two, theirs = paired([[*command, "-j1"], [*command, "-j2"], peer], ROUNDS, before)
             rows.append([name, f"{one.wall_s:.3f}", f"{two.wall_s:.3f}", f"{one.over(two):.2f}", f"{theirs.wall_s:.3f}", f"{two.over(theirs):.2f}"])
-        for path in (folder, out, delta, repository):
+        for path in (folder, out, delta, pushed_old, repository):
             shutil.rmtree(path, ignore_errors=True)
         table(f"a checkpoint of {self.size_bytes / 2**30:.2f} GiB in {len(new_files)} files", ["", "-j1, s", "-j2, s", "speed-up", "peer, s", "ratio"], rows)
 

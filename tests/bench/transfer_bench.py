@@ -8,6 +8,7 @@ A checkpoint of SIZE (2G) is pushed whole to a server of S3's protocol on loopba
 an empty directory. All files are in FOLDER, in memory (/dev/shm) unless it is named, so that no disk is measured. curl
 moves the same bytes between the same files and the same server: one process, the objects one after the other (curl), or
 eight at a time (curl -Z), over connections that it keeps. It neither hashes nor checks nor syncs; wdelta does all three.
+Behind it come pulls of a small part of it in many small files, from a server whose answers take ROUND_TRIP_S.
 Times are medians of whole processes taken in turn; peak memory is the largest resident set of any run, beside that of
 the same work on a repository in a directory, which needs no network.
 """
@@ -27,6 +28,9 @@ from transfer_server import TransferServer  # noqa: E402
 RUNS = 5
 MOST_BEYOND_BYTES = 256 << 20
 MOST_OF_CURL = 1.25
+SHARDS = 64
+SHARD_BYTES = 8 << 20
+ROUND_TRIP_S = 0.05
 
 
 class Done:
@@ -122,6 +126,30 @@ class Bench:
               + ("met" if all(met for _, met in rows) else "missed"))
 
 
+def many_files(bench):
+    """Pulls of a checkpoint in many small files, whole and from one step to the next."""
+    folder, server = bench.folder, bench.server
+    subprocess.run([f"{os.path.dirname(bench.wdelta)}/tests/make-run", f"{folder}/shards", "--steps", "2", "--size",
+                    str(SHARDS * SHARD_BYTES), "--shards", str(SHARDS), "--quiet"], check=True)
+    repository, out = "s3://bucket/shards", f"{folder}/out"
+    for step in sorted(os.listdir(f"{folder}/shards")):
+        run(bench.of_wdelta("push", f"{folder}/shards/{step}", repository, "--anchor", "never"), bench.environment)
+    rows = []
+    for name, held, revision in (("all of it", None, "main~1"), ("one step further", "main~1", "main")):
+        done = []
+        for _ in range(int(os.environ.get("RUNS", RUNS))):
+            shutil.rmtree(out, ignore_errors=True)
+            if held:
+                run(bench.of_wdelta("pull", f"{repository}@{held}", out), bench.environment)
+            requests, sent_bytes, server.delay_s = server.requests, server.sent_bytes, ROUND_TRIP_S
+            done.append(run(bench.of_wdelta("pull", f"{repository}@{revision}", out), bench.environment))
+            server.delay_s = 0
+        rows.append([name, f"{statistics.median(one.seconds for one in done):.2f}", f"{server.requests - requests}",
+                     f"{(server.sent_bytes - sent_bytes) / 1e6:.1f}"])
+    table(f"pulls of {SHARDS} files of {SHARD_BYTES >> 20} MiB from a server whose answers take {1000 * ROUND_TRIP_S:.0f} ms",
+          ["", "s", "requests", "MB that came"], rows)
+
+
 def main():
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
@@ -135,6 +163,7 @@ def main():
             bench = Bench(build, size, folder, server)
             moved = [bench.turn() for _ in range(int(os.environ.get("RUNS", RUNS)))][-1]
             bench.report(moved)
+            many_files(bench)
             if os.environ.get("JSON"):
                 print(json.dumps({name: [vars(done) for done in series] for name, series in bench.series.items()}))
     finally:

@@ -25,6 +25,7 @@ class TransferServer:
         self.objects = {}  # by key: the files that it consists of, with their sizes
         self.uploads = {}  # by id: the same by number
         self.sent_bytes = self.received_bytes = self.requests = 0
+        self.delay_s = 0  # each answer waits so long, as one over a wide network does
 
     def __enter__(self):
         os.makedirs(self.folder)
@@ -98,6 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         key = urllib.parse.unquote(path).lstrip("/").partition("/")[2]
         with bucket.lock:
             bucket.requests += 1
+        time.sleep(bucket.delay_s)
         if self.command == "PUT":
             stored = self.store()
             with bucket.lock:

@@ -146,6 +146,18 @@ class FaultsTest(testing.Case):
             self.run_ok("pull", f"{repo}@{ids[i]}", disk / "out")
             self.assert_same_tree(disk / "out", steps[i])
 
+    def test_a_pull_writes_no_more_shards_at_a_time_than_there_is_room_for(self):
+        repo, disk, steps = self.scratch / "repo", self.small_disk("27m"), [self.scratch / name for name in "ab"]
+        for shard in range(16):
+            tensors = self.some_weights(count=1, elements=700_000)
+            for step in steps:
+                self.write_weights(f"{step.name}/model-{shard:05}.safetensors", tensors)
+                tensors = self.moved(tensors)
+        ids = [self.run_ok("push", step, repo).strip() for step in steps]
+        for i in (0, 1, 0, 1):
+            self.run_ok("pull", f"{repo}@{ids[i]}", disk / "out", "-j", 16)
+            self.assert_same_tree(disk / "out", steps[i])
+
     @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not installed")
     def test_open_files_do_not_grow_with_shards_and_deltas(self):
         steps, repo = [], self.scratch / "repo"

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import faults_test
@@ -102,6 +103,55 @@ class Sending(S3Case):
         self.assertEqual(shares, sorted(shares), terminal.screen)
         self.assertGreater(len(set(shares)), 8, terminal.screen)
         self.assertLess(max(shares), 101)
+
+
+class FetchingMany(S3Case):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        self.steps = self.make_run("run", "--size", "24M", "--shards", 24, "--steps", 3)
+        for step in self.steps:
+            self.run_ok("push", step, REPO, "--anchor", "never")
+        self.out = self.scratch / "out"
+
+    def pull(self, revision, *words):
+        """The requests for objects that a pull makes, and the bytes that come."""
+        self.s3.requests, self.s3.bytes_out = [], 0
+        self.run_ok("pull", f"{REPO}@{revision}", self.out, *words)
+        return self.requests("^GET .*/objects/"), self.s3.bytes_out
+
+    def test_small_deltas_that_share_a_pack_are_fetched_once_together(self):
+        for jobs in (1, 8):
+            for swap in ([], ["--swap"]):
+                self.run_ok("pull", f"{REPO}@main~2", self.out)
+                requests, bytes_out = self.pull("main", "-j", jobs, *swap)
+                self.assert_same_tree(self.out, self.steps[2])
+                packs = {key: object_ for key, object_ in self.s3.buckets["bucket"].items()
+                         if any(request.endswith(key) for request in requests)}
+                self.assertEqual(len(packs), 2, requests)
+                self.assertLess(len(requests), 12, requests)
+                # A reader takes whole pages, and the beginning of a pack with the answer that says how large it is.
+                self.assertLess(bytes_out, 1.5 * sum(len(object_.content) for object_ in packs.values()) + MIB)
+
+    def test_many_small_files_wait_for_the_server_together(self):
+        at_work, most = [0], [0]
+        lock = threading.Lock()
+
+        def look(request):
+            if "/objects/" not in request:
+                return None
+            with lock:
+                at_work[0] += 1
+                most[0] = max(most[0], at_work[0])
+            time.sleep(0.05)
+            with lock:
+                at_work[0] -= 1
+            return None
+
+        self.s3.fault_for = look
+        self.pull("main~2", "-j", 4)
+        self.assert_same_tree(self.out, self.steps[0])
+        self.assertGreater(most[0], 2)
 
 
 class Fetching(S3Case):
