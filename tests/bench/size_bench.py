@@ -15,10 +15,13 @@ headers left out; those of bf16:
 Where there are other dtypes:
   planes       per tensor the byte planes of the new elements, or of the steps where they take less, at order 0: the
                entropy of their bytes
-The last line of each of these tables is the entropy of positions and steps given what wdelta takes for context (the base's
-exponent, of integers the highest byte), tensor by tensor, with a bit for each sign: what a coder that knows no more than
-that can reach at best. Of a distance that has more than eight bits all but the eight highest count as they are, as so
-many different ones say nothing of each other. Behind it come the tensors that took most beyond it.
+The last two lines of each of these tables are what a coder can reach at best that knows no more than what wdelta takes
+for context (the base's exponent, of integers the highest byte) and has a bit for each sign. The entropy of positions and
+steps, tensor by tensor, is that of one who is told for nothing how often everything comes; "learned" is one who finds it
+out as it codes, in each tensor anew (the estimator of Krichevsky and Trofimov, told which distances there are, not how
+often): the fewer changes a tensor has, the further it is above. Of a distance that has more than eight bits all but the
+eight highest count as they are, as so many different ones say nothing of each other. Behind the table come the tensors
+that took most beyond the entropy.
 
 With --keep each change of a pair is kept with probability P and undone otherwise, drawn from one seed: what a run with a
 smaller learning rate might look like, with the exponents and signs of real changes.
@@ -28,6 +31,7 @@ bf16 tensors behind zstd -1; and these with their exponents at their entropy, te
 """
 import argparse
 import json
+import math
 import os
 import shutil
 import struct
@@ -39,6 +43,7 @@ from measure import probability, table
 from tensors import tensors_of, thinned
 
 ENTROPY = "entropy given the context"
+LEARNED = "learned given the context"
 
 
 def zstd_bytes(data):
@@ -69,7 +74,15 @@ def contexts(dtype, old):
     return ((old.astype(np.int64) << 1) >> shift) & 255
 
 
-def context_entropy(dtype, old, new, at):
+def learned_bits(counts):
+    """What the same sequence takes where each comes with the probability (its count so far + 1/2) / (all so far + ...)."""
+    counts = [int(count) for count in counts if count > 0]
+    gain = sum(math.lgamma(count + 0.5) - math.lgamma(0.5) for count in counts)
+    return (math.lgamma(sum(counts) + len(counts) / 2) - math.lgamma(len(counts) / 2) - gain) / math.log(2)
+
+
+def context_bits(dtype, old, new, at, bits_of):
+    """What changes take, where `bits_of` says what a sequence takes by how often each of its symbols comes."""
     context = contexts(dtype, old)
     distance = np.abs(steps(dtype, old[at], new[at]))
     raw = np.maximum(np.frexp(distance.astype(float))[1] - 8, 0)
@@ -78,8 +91,8 @@ def context_entropy(dtype, old, new, at):
     of_changes = np.bincount(context[at], minlength=256)
     bits = float(len(at) + raw.sum())
     for value in np.nonzero(of_changes)[0]:
-        bits += entropy_bits([of_changes[value], elements[value] - of_changes[value]])
-        bits += entropy_bits(np.bincount(leading[context[at] == value]))
+        bits += bits_of([of_changes[value], elements[value] - of_changes[value]])
+        bits += bits_of(np.bincount(leading[context[at] == value]))
     return bits
 
 
@@ -148,8 +161,9 @@ def others(base, next_):
         sizes[name] = sizes.get(name, 0) + size_bytes
 
     for name, dtype, old, new, at in pairs:
-        of_tensors[name] = (len(at), context_entropy(dtype, old, new, at))
+        of_tensors[name] = (len(at), context_bits(dtype, old, new, at, entropy_bits))
         add(ENTROPY, of_tensors[name][1] / 8)
+        add(LEARNED, context_bits(dtype, old, new, at, learned_bits) / 8)
         if any(pair[1] != "BF16" for pair in pairs):
             add("planes", planes(dtype, old, new) / 8)
             continue
