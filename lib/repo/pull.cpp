@@ -8,6 +8,7 @@
 #include "repo/pull_writer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -47,6 +48,35 @@ class Aside {
   std::vector<std::string> moved_;
 };
 
+using Files = std::span<const ManifestFile* const>;
+
+// What is written before entrances, weights first: of one part nothing begins before all of the other is there.
+std::array<Files, 2> parts_of(const PullPlan& plan) {
+  const auto side_files =
+      std::ranges::find_if_not(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); });
+  return {Files(plan.missing.begin(), side_files), Files(side_files, plan.missing.end())};
+}
+
+FileTurns turns_of(Files files, const Store& store, const Engine& engine, std::size_t threads) {
+  std::vector<std::uint64_t> sizes_bytes;
+  for (const ManifestFile* file : files) sizes_bytes.push_back(file->identity.size_bytes);
+  return pull_turns(store, sizes_bytes, engine, threads);
+}
+
+// Beyond peak_bytes(): one after the other, files leave their room to the next one, but several at a time need theirs
+// together.
+std::uint64_t side_by_side_bytes(const PullPlan& plan, const fs::path& directory, const Store& store,
+                                 const Engine& engine, std::size_t threads) {
+  std::uint64_t most = 0;
+  for (const Files files : parts_of(plan)) {
+    std::vector<const ManifestFile*> side_by_side;
+    for (const std::size_t index : turns_of(files, store, engine, threads).side_by_side)
+      side_by_side.push_back(files[index]);
+    most = std::max(most, bytes_on_their_way(side_by_side, directory, threads));
+  }
+  return most;
+}
+
 // The state while a pull is at work: what was there and what will be, so that a run after a crash takes none of it for
 // a local change.
 PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
@@ -66,9 +96,10 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
   const Manifest& manifest = commit.manifest;
   PullWriter writer(repository, recipes, local, incoming_folder(directory), engine);
-  // One after the other, files leave their room to the next one; several at a time need it together.
+  const Store& store = repository.store();
   PullRoom room{peak_bytes(plan, directory), 0};
-  PullRoom room_together{peak_bytes_side_by_side(plan, directory, execution.threads), 0};
+  PullRoom room_together = room;
+  room_together.written_bytes += side_by_side_bytes(plan, directory, store, engine, execution.threads);
   PullReport report;
   report.strays = local.strays;
   report.written_files = plan.missing.size() + plan.missing_entrances.size();
@@ -83,8 +114,8 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
       room_together.spooled_bytes += writer.spooled_bytes(*file);
     }
   }
-  require_pull_space(repository.store(), directory, room);
-  const bool are_together = has_pull_space(repository.store(), directory, room_together);
+  require_pull_space(store, directory, room);
+  const bool are_together = has_pull_space(store, directory, room_together);
   if (are_together) writer.keep_objects_open();
   PullState state = state_at_work(repository, manifest, local);
   if (plan.changes_anything()) save_pull_state(directory, state);
@@ -114,17 +145,10 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     state.files[place] = {file.identity.digest, stamp};
     aside.weights_change();
   };
-  const auto write_all = [&](std::span<const ManifestFile* const> files) {
-    std::vector<std::uint64_t> sizes_bytes;
-    for (const ManifestFile* file : files) sizes_bytes.push_back(file->identity.size_bytes);
-    const std::size_t at_a_time = are_together ? execution.threads : 1;
-    for_each_file(pull_turns(repository.store(), sizes_bytes, engine, at_a_time), execution,
+  for (const Files files : parts_of(plan)) {
+    for_each_file(turns_of(files, store, engine, are_together ? execution.threads : 1), execution,
                   [&](std::size_t index, const Execution& on) { write(*files[index], on); });
-  };
-  const auto side_files =
-      std::ranges::find_if_not(plan.missing, [](const ManifestFile* file) { return is_weights(file->identity.path); });
-  write_all({plan.missing.begin(), side_files});
-  write_all({side_files, plan.missing.end()});
+  }
   for (const std::string& place : plan.removed) {
     aside.weights_change();
     remove_place(directory, place);

@@ -90,14 +90,15 @@ std::uint64_t peak_bytes(const PullPlan& plan, const fs::path& directory) {
   return static_cast<std::uint64_t>(peak);
 }
 
-// Of those on their way, none has freed anything yet.
-std::uint64_t peak_bytes_side_by_side(const PullPlan& plan, const fs::path& directory, std::size_t at_a_time) {
+// None of them has freed anything yet.
+std::uint64_t bytes_on_their_way(std::span<const ManifestFile* const> files, const fs::path& directory,
+                                 std::size_t at_a_time) {
   std::vector<std::uint64_t> sizes_bytes;
-  for (const ManifestFile* file : plan.missing)
+  for (const ManifestFile* file : files)
     sizes_bytes.push_back(std::max(file->identity.size_bytes, size_bytes_of(directory / file->identity.path)));
   const auto largest = sizes_bytes.begin() + static_cast<std::ptrdiff_t>(std::min(at_a_time, sizes_bytes.size()));
   std::ranges::partial_sort(sizes_bytes, largest, std::ranges::greater());
-  return std::accumulate(sizes_bytes.begin(), largest, peak_bytes(plan, directory));
+  return std::accumulate(sizes_bytes.begin(), largest, std::uint64_t{0});
 }
 
 }  // namespace wdelta

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,8 @@ PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local);
 /// Room that carrying out the plan in place takes at its worst: each file needs its room before that of the one that it
 /// replaces is free.
 std::uint64_t peak_bytes(const PullPlan& plan, const std::filesystem::path& directory);
-/// The same, at most, where so many files are on their way at a time.
-std::uint64_t peak_bytes_side_by_side(const PullPlan& plan, const std::filesystem::path& directory,
-                                      std::size_t at_a_time);
+/// Room that it takes beyond that, at most, where so many of `files` are on their way at a time.
+std::uint64_t bytes_on_their_way(std::span<const ManifestFile* const> files, const std::filesystem::path& directory,
+                                 std::size_t at_a_time);
 
 }  // namespace wdelta

@@ -8,7 +8,7 @@ A checkpoint of SIZE (2G) is pushed whole to a server of S3's protocol on loopba
 an empty directory. All files are in FOLDER, in memory (/dev/shm) unless it is named, so that no disk is measured. curl
 moves the same bytes between the same files and the same server: one process, the objects one after the other (curl), or
 eight at a time (curl -Z), over connections that it keeps. It neither hashes nor checks nor syncs; wdelta does all three.
-Behind it come pulls of a small part of it in many small files, from a server whose answers take ROUND_TRIP_S.
+Behind it come pulls of SHARDS files of SHARD_BYTES, from the same server when each of its answers takes ROUND_TRIP_S.
 Times are medians of whole processes taken in turn; peak memory is the largest resident set of any run, beside that of
 the same work on a repository in a directory, which needs no network.
 """

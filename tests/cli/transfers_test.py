@@ -106,6 +106,8 @@ class Sending(S3Case):
 
 
 class FetchingMany(S3Case):
+    small_disk = faults_test.FaultsTest.small_disk
+
     def setUp(self):
         super().setUp()
         self.serve()
@@ -132,6 +134,13 @@ class FetchingMany(S3Case):
                 self.assertLess(len(requests), 12, requests)
                 # A reader takes whole pages, and the beginning of a pack with the answer that says how large it is.
                 self.assertLess(bytes_out, 1.5 * sum(len(object_.content) for object_ in packs.values()) + MIB)
+
+    def test_one_at_a_time_shares_packs_where_there_is_room_for_one_more_file(self):
+        self.out = self.small_disk("36m") / "out"
+        self.run_ok("pull", f"{REPO}@main~2", self.out)
+        requests, _ = self.pull("main", "-j", 1)
+        self.assert_same_tree(self.out, self.steps[2])
+        self.assertLess(len(requests), 12, requests)
 
     def test_many_small_files_wait_for_the_server_together(self):
         at_work, most = [0], [0]
@@ -197,6 +206,28 @@ class Fetching(S3Case):
         self.assertRegex(done.err, rf"{cache}: needs [89],\d+,\d+ bytes.*\nhint: WDELTA_CACHE_DIR")
         self.assert_nothing_was_fetched()
         self.run_ok("pull", repository, self.out)
+
+    def test_files_whose_deltas_have_room_only_one_after_the_other(self):
+        repository, steps = "s3://bucket/deltas", [self.scratch / name for name in ("before", "after")]
+        low_bits = int.from_bytes(b"\7\0" * (4 * MIB))
+        for shard in range(4):
+            weights = self.random.randbytes(8 * MIB)
+            moved = int.from_bytes(weights) ^ (int.from_bytes(self.random.randbytes(8 * MIB)) & low_bits)
+            for step, content in zip(steps, (weights, moved.to_bytes(8 * MIB))):
+                self.write_weights(f"{step.name}/model-{shard:05}.safetensors", [("w", "BF16", [4 * MIB], content)])
+        for step in steps:
+            self.run_ok("push", step, repository, "--anchor", "never")
+        objects = [len(object_.content) for key, object_ in self.s3.buckets["bucket"].items()
+                   if key.startswith("deltas/objects/")]
+        deltas = [size for size in objects if size < 8 * MIB]
+        self.assertEqual(len(objects), 8)
+        self.assertGreater(min(deltas), MIB)  # none shares a pack
+        cache = self.small_disk(f"{max(deltas) // MIB + 2}m")
+        self.assertLess(os.statvfs(cache).f_blocks * os.statvfs(cache).f_frsize, sum(deltas))
+        for swap in ([], ["--swap"]):
+            self.run_ok("pull", f"{repository}@main~1", self.out)
+            self.run_ok("pull", repository, self.out, "-j", 4, *swap, env={"WDELTA_CACHE_DIR": str(cache)})
+            self.assert_same_tree(self.out, steps[1])
 
     def kill_on_its_way(self, incoming, *words):
         """A pull that is killed when some MiB have arrived; returns how many bytes they are."""
