@@ -23,7 +23,7 @@ struct KernelList {
     if (features.avx512) {
       kernels[count++] = &k_blake3_avx512;
       kernels[count++] = &k_blake3_avx512_moved;
-      if (features.avx512_halved) std::swap(kernels[0], kernels[1]);
+      if (features.avx512_on_two_ports) std::swap(kernels[0], kernels[1]);
     }
     if (features.avx2) kernels[count++] = &k_blake3_avx2;
 #endif

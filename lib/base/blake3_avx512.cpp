@@ -228,8 +228,8 @@ class ScatteredBlocks {
 };
 
 // The same of 32 chunks that lie one behind the other, of which only the first block is shuffled: for processors whose
-// rounds leave no port to shuffles (make bench, Zen 4, 4 MiB: 7.6 GB/s, and 7.1 where all are shuffled; from cache,
-// Zen 5 has 11.2 so, and 12.4, Xeon 6 7.4 and 7.8).
+// rounds leave no port to shuffles (make bench, 4 MiB, GB/s so, and where all are shuffled: Zen 4 7.6 and 7.1, Xeon 6
+// 8.3 and 7.5, Zen 5, from cache, 11.2 and 12.4; the Xeon has 7.4 of both while a neighbour keeps it busy).
 class BlocksInRow {
  public:
   static constexpr std::size_t k_groups = 2;

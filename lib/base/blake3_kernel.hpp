@@ -33,7 +33,8 @@ struct Blake3Kernel {
 extern const Blake3Kernel k_blake3_scalar;
 extern const Blake3Kernel k_blake3_avx2;
 extern const Blake3Kernel k_blake3_avx512;
-/// The same instructions, but that words come into lanes by moves of single words: for CpuFeatures::avx512_halved.
+/// The same instructions, but that words come into lanes by moves of single words: for
+/// CpuFeatures::avx512_on_two_ports.
 extern const Blake3Kernel k_blake3_avx512_moved;
 
 /// One compression of a node that stands alone: a block of a short chunk, the root, extendable output. Writes all 16

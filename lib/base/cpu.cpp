@@ -50,8 +50,10 @@ CpuFeatures cpu_features() {
                           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq") &&
                           __builtin_cpu_supports("gfni");
   const Processor here = processor();
-  features.avx512_halved = features.avx512 && here.vendor == Vendor::amd && here.family < 0x1a;
-  features.slow_page_cache = features.avx512 && here.vendor == Vendor::intel;
+  const bool is_intel = here.vendor == Vendor::intel;
+  const bool is_zen_4 = here.vendor == Vendor::amd && here.family < 0x1a;
+  features.avx512_on_two_ports = features.avx512 && (is_intel || is_zen_4);
+  features.slow_page_cache = features.avx512 && is_intel;
   return features;
 #else
   return {};

@@ -10,9 +10,9 @@ struct CpuFeatures {
   bool avx512_vbmi2 = false;  ///< AVX-512 IFMA, VBMI, VBMI2, VPOPCNTDQ and GFNI on top: Ice Lake, Zen 4 and later
   // The rest decides what is faster, never what comes out.
 
-  /// 512-bit operations are done in halves, each of which takes a port: Zen 4. Processors say so themselves (CPUID
-  /// Fn8000_001A, FP512), but hypervisors hide it, so this goes by the family.
-  bool avx512_halved = false;
+  /// Two operations of 512 bits a cycle, not four, so that shuffles take the ports of sums: Intel's processors, and
+  /// AMD's before Zen 5, by their families (what processors say themselves, CPUID Fn8000_001A, hypervisors hide).
+  bool avx512_on_two_ports = false;
   /// read(2) of what is in the page cache, on one core, is no faster than BLAKE3: Intel's processors with AVX-512 (Xeon
   /// 6: 7 to 9 GB/s).
   bool slow_page_cache = false;
