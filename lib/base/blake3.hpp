@@ -128,6 +128,10 @@ class Blake3Segment {
   /// hashes what is in the copy. A signal handler may leave it by siglongjmp(3) while it reads; then it is as if it had
   /// not been called, but for what is in `copy`.
   void copy_and_update(const std::uint8_t* from, std::span<std::uint8_t> copy);
+  /// Whether it is a subtree that is whole and not all of the stream.
+  bool is_subtree() const { return !rest_; }
+  /// update() of up to k_group_bytes of a subtree, which a signal handler may leave in the same way.
+  void update_in_place(std::span<const std::uint8_t> bytes);
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:

@@ -116,6 +116,13 @@ void Blake3Segment::copy_and_update(const std::uint8_t* from, std::span<std::uin
   if (done_bytes_ == size_bytes_) finish();
 }
 
+void Blake3Segment::update_in_place(std::span<const std::uint8_t> bytes) {
+  require_next(bytes.size());
+  if (rest_ || bytes.size() > k_group_bytes) refuse(bytes.size());
+  hash_chunks(bytes);
+  if (done_bytes_ == size_bytes_) finish();
+}
+
 // Of the first so many bytes, at most as many chunks as make a group; returns how many bytes these are.
 std::size_t Blake3Segment::hash_chunks(std::span<const std::uint8_t> bytes) {
   const auto some = bytes.first(std::min(bytes.size(), k_group_bytes));

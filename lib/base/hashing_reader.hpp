@@ -2,8 +2,10 @@
 #pragma once
 
 #include "base/blake3.hpp"
+#include "base/buffer.hpp"
 #include "base/mapped_stretch.hpp"
 #include "base/reader.hpp"
+#include "base/segments.hpp"
 #include "base/stage_clock.hpp"
 
 #include <cstddef>
@@ -14,8 +16,8 @@
 namespace wdelta {
 
 /// One thread's way through a file that it hashes, segment by segment: bytes come into memory and into BLAKE3 in one
-/// pass where the file can be mapped, else one after the other. What is hashed is what came into memory, whatever
-/// another process writes to the file meanwhile.
+/// pass where the file can be mapped and is in the page cache, else one after the other. What is hashed is what came
+/// into memory, whatever another process writes to the file meanwhile.
 class HashingReader {
  public:
   enum class Mapping { where_faster, where_possible };
@@ -27,13 +29,24 @@ class HashingReader {
   /// They lie in one segment.
   void read(std::uint64_t offset, std::span<std::uint8_t> bytes, Blake3Segment& hash, StageLaps& laps);
 
+  /// Gives all of segment `index` to `hash`, which has been given nothing. Bytes come into `memory` where they cannot
+  /// be hashed where they lie.
+  void hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps);
+
  private:
-  void enter(std::size_t segment);
+  void enter(std::size_t index);
+  bool bring(const Segment& segment);
+  /// Calls work(bytes) as MappedStretch::read does; false where the segment is mapped no longer.
+  template <typename Work>
+  bool in_place(std::uint64_t offset, Work work);
 
   const ByteReader* file_;
   bool mapping_;
-  std::optional<std::size_t> segment_;   // in which it read last
-  std::optional<MappedStretch> mapped_;  // that segment; nothing where it cannot be had
+  std::optional<std::size_t> index_;     // of the segment in which it read last
+  bool is_mapped_ = false;               // that segment
+  std::size_t segments_to_read_ = 0;     // before it is tried again to map one
+  std::optional<MappedStretch> mapped_;  // some segments
+  std::uint64_t mapped_begin_ = 0;
 };
 
 }  // namespace wdelta

@@ -69,16 +69,21 @@ void MappedStretch::allow() {
 }
 
 std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std::size_t size_bytes) {
-  if (!allowed || size_bytes == 0 || !is_cached(fd, offset, size_bytes)) return std::nullopt;
+  if (!allowed || size_bytes == 0) return std::nullopt;
   const std::size_t skipped = offset % k_page_bytes;
   void* const pages =
       ::mmap(nullptr, skipped + size_bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset - skipped));
   if (pages == MAP_FAILED) return std::nullopt;
-  MappedStretch stretch(pages, skipped, size_bytes);
+  return MappedStretch(pages, skipped, size_bytes, fd, offset);
+}
+
+bool MappedStretch::bring(std::size_t at, std::size_t size_bytes) const {
+  if (!is_cached(fd_, offset_ + at, size_bytes)) return false;
   // One call for all pages, where each would else be a fault, or some: prefetches do not cause any. Linux before 5.14
   // has no such call.
-  if (::madvise(pages, skipped + size_bytes, MADV_POPULATE_READ) != 0) return std::nullopt;
-  return stretch;
+  const std::size_t before = (skipped_ + at) % k_page_bytes;
+  std::uint8_t* const begin = static_cast<std::uint8_t*>(pages_) + skipped_ + at - before;
+  return ::madvise(begin, before + size_bytes, MADV_POPULATE_READ) == 0;
 }
 
 MappedStretch::~MappedStretch() {

@@ -15,18 +15,30 @@ namespace wdelta {
 /// only for programs that have called allow().
 class MappedStretch {
  public:
-  /// Nothing unless allow() was called, all of the stretch, as far as a few probes tell, is in the page cache, and the
-  /// file system can map it.
+  /// Of the file under `fd`, which stays open as long. Nothing unless allow() was called and the file system can map
+  /// it. That alone costs next to nothing; what was brought costs on the way back, too, above all where other threads
+  /// have to be told.
   static std::optional<MappedStretch> of(int fd, std::uint64_t offset, std::size_t size_bytes);
   MappedStretch(MappedStretch&& other) noexcept
-      : pages_(std::exchange(other.pages_, nullptr)), skipped_(other.skipped_), size_bytes_(other.size_bytes_) {}
+      : pages_(std::exchange(other.pages_, nullptr)),
+        skipped_(other.skipped_),
+        size_bytes_(other.size_bytes_),
+        fd_(other.fd_),
+        offset_(other.offset_) {}
   MappedStretch& operator=(MappedStretch&& other) noexcept {
     std::swap(pages_, other.pages_);
     std::swap(skipped_, other.skipped_);
     std::swap(size_bytes_, other.size_bytes_);
+    std::swap(fd_, other.fd_);
+    std::swap(offset_, other.offset_);
     return *this;
   }
   ~MappedStretch();
+
+  std::size_t size_bytes() const { return size_bytes_; }
+  /// Brings `size_bytes` from `at` on to where reading them does not fault, if all of them, as far as a few probes
+  /// tell, are in the page cache. What has not been brought is not to be read.
+  bool bring(std::size_t at, std::size_t size_bytes) const;
 
   /// Calls work(bytes), where these are those from `at` bytes behind the begin of the stretch on. Returns false when
   /// some that it read are there no more, or cannot be read from the disk: then it was left where it met them, by
@@ -41,13 +53,15 @@ class MappedStretch {
   static void allow();
 
  private:
-  MappedStretch(void* pages, std::size_t skipped, std::size_t size_bytes)
-      : pages_(pages), skipped_(skipped), size_bytes_(size_bytes) {}
+  MappedStretch(void* pages, std::size_t skipped, std::size_t size_bytes, int fd, std::uint64_t offset)
+      : pages_(pages), skipped_(skipped), size_bytes_(size_bytes), fd_(fd), offset_(offset) {}
   bool call(void (*work)(void* held, const std::uint8_t* bytes), void* held, std::size_t at) const noexcept;
 
   void* pages_;             // from the begin of a page on
   std::size_t skipped_;     // of the first page
   std::size_t size_bytes_;  // behind these
+  int fd_;
+  std::uint64_t offset_;
 };
 
 }  // namespace wdelta

@@ -12,27 +12,42 @@ namespace wdelta {
 static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_full_width_bytes == 0);
 static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_full_width_bytes == 0);
 
-Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
+namespace {
+
+// Calls hash_segment(index, file, memory, hash, laps) for each segment, with the thread's own reader and memory.
+template <typename HashSegment>
+Digest digest_by_segments(const ByteReader& reader, const Execution& execution, HashSegment hash_segment) {
   Blake3Tree tree(reader.size_bytes());
-  parallel_for(tree.segment_count(), execution, [&] {
-    return [&, file = HashingReader(reader), buffer = Buffer(),
+  parallel_in_runs(tree.segment_count(), execution, [&] {
+    return [&, file = HashingReader(reader), memory = Buffer(),
             laps = StageLaps(execution.stages)](std::size_t index) mutable {
       laps.restart();
-      const Segment segment = segment_at(reader.size_bytes(), index);
       Blake3Segment hash(tree, index);
-      for_each_piece(segment, reader.piece_bytes(), [&](const Segment& piece) {
-        const auto bytes = buffer.of_size(piece.size_bytes);
-        file.read(piece.begin, bytes, hash, laps);
-        take(piece.begin, bytes, laps);
-      });
-      execution.progress->advance(segment.size_bytes);
+      hash_segment(index, file, memory, hash, laps);
+      execution.progress->advance(hash.size_bytes());
     };
   });
   return tree.finish();
 }
 
+}  // namespace
+
 Digest digest_of(const ByteReader& reader, const Execution& execution) {
-  return digest_and_take(reader, execution, [](std::uint64_t, std::span<const std::uint8_t>, StageLaps&) {});
+  return digest_by_segments(reader, execution,
+                            [](std::size_t index, HashingReader& file, Buffer& memory, Blake3Segment& hash,
+                               StageLaps& laps) { file.hash(index, memory, hash, laps); });
+}
+
+Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
+  return digest_by_segments(
+      reader, execution,
+      [&](std::size_t index, HashingReader& file, Buffer& memory, Blake3Segment& hash, StageLaps& laps) {
+        for_each_piece(segment_at(reader.size_bytes(), index), reader.piece_bytes(), [&](const Segment& piece) {
+          const auto bytes = memory.of_size(piece.size_bytes);
+          file.read(piece.begin, bytes, hash, laps);
+          take(piece.begin, bytes, laps);
+        });
+      });
 }
 
 Digest copy_and_digest(const ByteReader& reader, OutputFile& copy, const Execution& execution) {

@@ -45,6 +45,63 @@ std::vector<std::uint8_t> read_hashed(const ByteReader& file, Blake3Tree& tree, 
   return bytes;
 }
 
+Digest hashed_in_place(const ByteReader& file) {
+  HashingReader reader(file, HashingReader::Mapping::where_possible);
+  StageLaps laps(nullptr);
+  Buffer memory;
+  Blake3Tree tree(file.size_bytes());
+  for (std::size_t index = 0; index < tree.segment_count(); ++index) {
+    Blake3Segment hash(tree, index);
+    reader.hash(index, memory, hash, laps);
+  }
+  return tree.finish();
+}
+
+// A file seen through what a test does in between.
+class WatchedFile : public ByteReader {
+ public:
+  explicit WatchedFile(const std::filesystem::path& path) : file_(File::open(path)) {}
+
+  std::uint64_t size_bytes() const override { return file_.size_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_.read_at(offset, bytes); }
+  const std::string& name() const override { return file_.name(); }
+  std::size_t piece_bytes() const override { return file_.piece_bytes(); }
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    return file_.map(offset, size_bytes);
+  }
+
+ private:
+  File file_;
+};
+
+// The stretch that is wanted first cannot be mapped.
+class MappedLater final : public WatchedFile {
+ public:
+  using WatchedFile::WatchedFile;
+
+  std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
+    return ++times_asked == 1 ? std::nullopt : WatchedFile::map(offset, size_bytes);
+  }
+
+  mutable int times_asked = 0;
+};
+
+// Cut off to `left` bytes at the last moment before segment `cut_in` is hashed, when it is mapped already.
+class CutOff final : public WatchedFile {
+ public:
+  CutOff(const std::filesystem::path& path, std::uint64_t left, int cut_in)
+      : WatchedFile(path), left_(left), to_come_(cut_in + 1) {}
+
+  std::size_t piece_bytes() const override {
+    if (--to_come_ == 0) REQUIRE(::truncate(name().c_str(), static_cast<off_t>(left_)) == 0);
+    return WatchedFile::piece_bytes();
+  }
+
+ private:
+  std::uint64_t left_;
+  mutable int to_come_;
+};
+
 }  // namespace
 
 TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, in pieces of any size") {
@@ -72,6 +129,7 @@ TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, 
         CHECK(read == expected);
         CHECK(tree.finish() == blake3(expected));
       }
+      CHECK(hashed_in_place(*reader) == blake3(expected));
     }
   }
 }
@@ -87,7 +145,8 @@ TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing
     for (int round = 0; round < 12; ++round) {
       write(scratch / "file", std::span(bytes).first(size));
       const File file = File::open(scratch / "file");
-      was_mapped = was_mapped || file.map(0, size);
+      const auto mapped = file.map(0, size);
+      was_mapped = was_mapped || (mapped && mapped->bring(0, size));
       const std::uint64_t left = random() % (size - 4096);
       const std::uint64_t when = random() % size;
       bool cut = false;
@@ -108,6 +167,34 @@ TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing
     }
   }
   WARN_MESSAGE(was_mapped, "this file system maps nothing, or has no preadv2(2) that does not wait");
+}
+
+TEST_CASE("a file that is cut off while it is hashed where it lies became shorter") {
+  MappedStretch::allow();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  const auto bytes = testing::random_bytes(random, 11 * k_segment);
+  for (const int cut_in : {0, 1, 7, 8, 9}) {
+    CAPTURE(cut_in);
+    write(scratch / "file", bytes);
+    const std::uint64_t left = random() % ((static_cast<std::size_t>(cut_in) + 1) * k_segment);
+    CAPTURE(left);
+    const CutOff file(scratch / "file", left, cut_in);
+    CHECK(testing::message_of([&] { hashed_in_place(file); }) == file.name() + ": became shorter while it was read");
+  }
+}
+
+TEST_CASE("where one segment cannot be mapped, one soon after it is") {
+  MappedStretch::allow();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  const auto bytes = testing::random_bytes(random, 12 * k_segment);
+  write(scratch / "file", bytes);
+  const MappedLater file(scratch / "file");
+  CHECK(hashed_in_place(file) == blake3(bytes));
+  CHECK(file.times_asked > 1);
 }
 
 TEST_CASE("the digest is that of the bytes that were read, while somebody writes to the file") {
