@@ -146,8 +146,10 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     aside.weights_change();
   };
   for (const Files files : parts_of(plan)) {
-    for_each_file(turns_of(files, store, engine, are_together ? execution.threads : 1), execution,
-                  [&](std::size_t index, const Execution& on) { write(*files[index], on); });
+    for_each_file(
+        turns_of(files, store, engine, are_together ? execution.threads : 1), execution,
+        [&](std::size_t index, const Execution& on) { write(*files[index], on); },
+        [&](std::size_t index, const Execution& on) { writer.fetch_ahead(*files[index], on); });
   }
   for (const std::string& place : plan.removed) {
     aside.weights_change();

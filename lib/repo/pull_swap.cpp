@@ -122,7 +122,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   execution.progress->begin("pulling", total_bytes);
   std::mutex mutex;  // of the state
   const FileTurns turns = pull_turns(repository.store(), sizes_bytes, engine, are_together ? execution.threads : 1);
-  for_each_file(turns, execution, [&](std::size_t index, const Execution& on) {
+  const auto write = [&](std::size_t index, const Execution& on) {
     const ManifestFile& file = manifest.files[index];
     const std::string& place = file.identity.path;
     const fs::path path = site.sibling() / place;
@@ -131,6 +131,10 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
         is_right(local, file) ? writer.copy(file, site.directory() / place, path, on) : writer.write(file, path, on);
     const std::lock_guard lock(mutex);
     state.files[place] = {file.identity.digest, stamp};
+  };
+  for_each_file(turns, execution, write, [&](std::size_t index, const Execution& on) {
+    const ManifestFile& file = manifest.files[index];
+    if (!is_right(local, file)) writer.fetch_ahead(file, on);
   });
   const std::set<std::string> known = known_places(manifest, start);
   if (replaces) take_strays_along(site.directory(), site.sibling(), known, Taken::refuse);

@@ -40,6 +40,22 @@ std::uint64_t PullWriter::spooled_bytes(const ManifestFile& file) const {
   return whole_object_of(file) != nullptr && !incoming_.empty() ? 0 : cost(file);
 }
 
+// What fails here fails once more where it is needed, and is told there.
+void PullWriter::fetch_ahead(const ManifestFile& file, const Execution& execution) {
+  if (!keeps_objects_open_ || !repository_->store().is_remote() || file.content) return;
+  NoProgress silent;
+  Execution quietly = execution;
+  quietly.progress = &silent;
+  std::map<Digest, Recipe> recipes;
+  graph_.collect(file.identity.digest, recipes);
+  for (const auto& [digest, recipe] : recipes) {
+    const auto expected = objects_.find(recipe.bytes.object);
+    if (!recipe.is_delta || expected == objects_.end()) continue;
+    const auto object = expected->second.look([&, &name = recipe.bytes.object] { return open(name); });
+    if (object) digest_of(SliceReader(object, recipe.bytes.offset, recipe.bytes.length), quietly);
+  }
+}
+
 FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution) {
   OutputFile output(path, Durability::synced);
   if (file.content) {
@@ -68,6 +84,10 @@ FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path
   }
   execution.progress->note(fmt::format("{}: was changed since it was looked at", held.string()));
   return write(file, path, execution);
+}
+
+std::shared_ptr<const ByteReader> PullWriter::open(const std::string& object) const {
+  return repository_->store().get(object_key(object));
 }
 
 FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path) {
@@ -111,7 +131,7 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
     for (const std::string& object : graph_.objects_for(file.identity.digest)) {
       const auto expected = objects_.find(object);
       if (!keeps_objects_open_ || expected == objects_.end()) continue;
-      auto reader = expected->second.take([&] { return repository_->store().get(object_key(object)); });
+      auto reader = expected->second.take([&] { return open(object); });
       if (reader) finder.add_open(object, std::move(reader));
     }
     write_version(finder.find(file.identity), &output, execution);

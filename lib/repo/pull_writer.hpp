@@ -35,6 +35,9 @@ class PullWriter {
   std::uint64_t cost(const ManifestFile& file) const;
   /// Of these, those that lie in the store's spool while it is written, if the store has one.
   std::uint64_t spooled_bytes(const ManifestFile& file) const;
+  /// Where objects are kept open and come over a network: fetches the deltas that write() will take for `file`, which
+  /// is going to be written. While another file is written, so that the network and the processors work at a time.
+  void fetch_ahead(const ManifestFile& file, const Execution& execution);
   /// Writes it to `path`, checked and whole; returns its stamp there. Several may be written at a time.
   FileStamp write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution);
   /// The same for one that was not expected, by a copy of `held`, which should have its bytes; where they turn out to
@@ -56,6 +59,13 @@ class PullWriter {
       open_ = uses_ > 0 ? reader : nullptr;
       return reader;
     }
+    /// The same for a look at it, by a file that takes it later. Null where none does.
+    template <typename Open>
+    std::shared_ptr<const ByteReader> look(Open open) {
+      const std::lock_guard lock(mutex_);
+      if (uses_ > 0 && !open_) open_ = open();
+      return open_;
+    }
 
    private:
     std::mutex mutex_;
@@ -66,6 +76,7 @@ class PullWriter {
     const LocalFiles::Held* held = nullptr;
     Source source;
   };
+  std::shared_ptr<const ByteReader> open(const std::string& object) const;
   static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path);
   const Recipe* whole_object_of(const ManifestFile& file) const;
   bool write_as_it_arrives(const ManifestFile& file, OutputFile& output, const Execution& execution) const;

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <doctest/doctest.h>
 #include <random>
+#include <semaphore>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 
 namespace wdelta {
@@ -83,6 +86,43 @@ TEST_CASE("of files that fail the first one's exception is thrown") {
       if (index >= 20) throw std::runtime_error(std::to_string(index));
     };
     CHECK_THROWS_WITH(for_each_file(files_of(64, size_bytes), execution, fail), "20");
+  }
+}
+
+TEST_CASE("what is done ahead for a large file has ended before work on it begins, and its exceptions are lost") {
+  const testing::SilentExecution execution(2);
+  const FileTurns turns = file_turns(files_of(5, 500 * k_mib), 2);
+  REQUIRE(turns.one_by_one.size() == 5);
+  std::vector<std::string> done(5);
+  const auto work = [&](std::size_t index, const Execution&) { done[index] += "worked on"; };
+  for_each_file(turns, execution, work, [&](std::size_t index, const Execution&) {
+    done[index] += "ahead, ";
+    throw std::runtime_error("lost");
+  });
+  CHECK(done == std::vector<std::string>{"worked on", "ahead, worked on", "ahead, worked on", "ahead, worked on",
+                                         "ahead, worked on"});
+}
+
+TEST_CASE("what is done ahead is asked to stop where work fails, and where all is to stop") {
+  const FileTurns turns = file_turns(files_of(2, 500 * k_mib), 2);
+  testing::RecordedProgress progress;
+  for (const bool fails : {true, false}) {
+    CAPTURE(fails);
+    std::stop_source all;
+    std::binary_semaphore begun(0), asked(0);
+    const auto work = [&](std::size_t, const Execution&) {
+      begun.acquire();
+      if (fails) throw std::runtime_error("failed");
+      all.request_stop();
+    };
+    bool was_asked = false;
+    const auto ahead = [&](std::size_t, const Execution& on) {
+      const std::stop_callback stopped(on.stop, [&] { asked.release(); });
+      begun.release();
+      was_asked = asked.try_acquire_for(std::chrono::seconds(20));
+    };
+    CHECK_THROWS(for_each_file(turns, Execution{2, &progress, all.get_token()}, work, ahead));
+    CHECK(was_asked);
   }
 }
 

@@ -8,7 +8,8 @@ A checkpoint of SIZE (2G) is pushed whole to a server of S3's protocol on loopba
 an empty directory. All files are in FOLDER, in memory (/dev/shm) unless it is named, so that no disk is measured. curl
 moves the same bytes between the same files and the same server: one process, the objects one after the other (curl), or
 eight at a time (curl -Z), over connections that it keeps. It neither hashes nor checks nor syncs; wdelta does all three.
-Behind it come pulls of SHARDS files of SHARD_BYTES, from the same server when each of its answers takes ROUND_TRIP_S.
+Behind it come pulls of many small files and of a few large ones (SHARDS), from the same server when each of its
+answers takes ROUND_TRIP_S.
 Times are medians of whole processes taken in turn; peak memory is the largest resident set of any run, beside that of
 the same work on a repository in a directory, which needs no network.
 """
@@ -28,8 +29,7 @@ from transfer_server import TransferServer  # noqa: E402
 RUNS = 5
 MOST_BEYOND_BYTES = 256 << 20
 MOST_OF_CURL = 1.25
-SHARDS = 64
-SHARD_BYTES = 8 << 20
+SHARDS = [(64, 8 << 20), (6, 256 << 20)]  # how many files, of how many bytes each
 ROUND_TRIP_S = 0.05
 
 
@@ -126,14 +126,15 @@ class Bench:
               + ("met" if all(met for _, met in rows) else "missed"))
 
 
-def many_files(bench):
-    """Pulls of a checkpoint in many small files, whole and from one step to the next."""
+def in_shards(bench, count, size_bytes):
+    """Pulls of a checkpoint in so many files, whole and from one step to the next."""
     folder, server = bench.folder, bench.server
-    subprocess.run([f"{os.path.dirname(bench.wdelta)}/tests/make-run", f"{folder}/shards", "--steps", "2", "--size",
-                    str(SHARDS * SHARD_BYTES), "--shards", str(SHARDS), "--quiet"], check=True)
-    repository, out = "s3://bucket/shards", f"{folder}/out"
-    for step in sorted(os.listdir(f"{folder}/shards")):
-        run(bench.of_wdelta("push", f"{folder}/shards/{step}", repository, "--anchor", "never"), bench.environment)
+    shards, repository, out = f"{folder}/shards-{count}", f"s3://bucket/shards-{count}", f"{folder}/out"
+    subprocess.run([f"{os.path.dirname(bench.wdelta)}/tests/make-run", shards, "--steps", "2", "--size",
+                    str(count * size_bytes), "--shards", str(count), "--quiet"], check=True)
+    for step in sorted(os.listdir(shards)):
+        run(bench.of_wdelta("push", f"{shards}/{step}", repository, "--anchor", "never"), bench.environment)
+    shutil.rmtree(shards)
     rows = []
     for name, held, revision in (("all of it", None, "main~1"), ("one step further", "main~1", "main")):
         done = []
@@ -146,7 +147,7 @@ def many_files(bench):
             server.delay_s = 0
         rows.append([name, f"{statistics.median(one.seconds for one in done):.2f}", f"{server.requests - requests}",
                      f"{(server.sent_bytes - sent_bytes) / 1e6:.1f}"])
-    table(f"pulls of {SHARDS} files of {SHARD_BYTES >> 20} MiB from a server whose answers take {1000 * ROUND_TRIP_S:.0f} ms",
+    table(f"pulls of {count} files of {size_bytes >> 20} MiB from a server whose answers take {1000 * ROUND_TRIP_S:.0f} ms",
           ["", "s", "requests", "MB that came"], rows)
 
 
@@ -163,7 +164,8 @@ def main():
             bench = Bench(build, size, folder, server)
             moved = [bench.turn() for _ in range(int(os.environ.get("RUNS", RUNS)))][-1]
             bench.report(moved)
-            many_files(bench)
+            for count, size_bytes in SHARDS:
+                in_shards(bench, count, size_bytes)
             if os.environ.get("JSON"):
                 print(json.dumps({name: [vars(done) for done in series] for name, series in bench.series.items()}))
     finally:

@@ -40,6 +40,10 @@ struct MemoryTraits {
   std::function<Reply(const std::string& key)> reply = [](const std::string&) { return Reply::arrives; };
   /// Called before each request is carried out, and once more before its reply arrives.
   std::function<void()> travel = [] {};
+  /// What get() returns in place of what it has found.
+  std::function<std::shared_ptr<const ByteReader>(std::shared_ptr<const ByteReader>)> seen_through =
+      [](std::shared_ptr<const ByteReader> found) { return found; };
+  bool is_remote = false;
   bool tells_time = false;          ///< in its listings
   bool ignores_conditions = false;  ///< create() overwrites, without contest() saying so
 };
@@ -79,8 +83,10 @@ class MemoryStore final : public Store {
     const Request request(*this, key);
     const auto found = bucket_->objects_.find(key);
     if (found == bucket_->objects_.end()) return nullptr;
-    return std::make_shared<MemoryReader>(found->second.bytes, key);
+    return bucket_->traits_.seen_through(std::make_shared<MemoryReader>(found->second.bytes, key));
   }
+
+  bool is_remote() const override { return bucket_->traits_.is_remote; }
 
   void put(const std::string& key, std::string_view bytes) override {
     const Request request(*this, key);
