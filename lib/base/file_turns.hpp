@@ -29,6 +29,7 @@ enum class TurnsSpent { working, waiting };
 FileTurns file_turns(std::span<const std::uint64_t> sizes_bytes, std::size_t threads,
                      TurnsSpent spent = TurnsSpent::working);
 
+/// Calls `work(index, execution)` for the files that are side by side.
 template <typename Work>
 void for_each_side_by_side(const FileTurns& turns, const Execution& execution, Work work) {
   const Execution one_thread = execution.on(1);

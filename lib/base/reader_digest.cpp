@@ -18,7 +18,7 @@ namespace {
 template <typename HashSegment>
 Digest digest_by_segments(const ByteReader& reader, const Execution& execution, HashSegment hash_segment) {
   Blake3Tree tree(reader.size_bytes());
-  parallel_in_runs(tree.segment_count(), execution, [&] {
+  const auto make_worker = [&] {
     return [&, file = HashingReader(reader), memory = Buffer(),
             laps = StageLaps(execution.stages)](std::size_t index) mutable {
       laps.restart();
@@ -26,7 +26,13 @@ Digest digest_by_segments(const ByteReader& reader, const Execution& execution, 
       hash_segment(index, file, memory, hash, laps);
       execution.progress->advance(hash.size_bytes());
     };
-  });
+  };
+  // Runs are for what may be mapped. Threads that share what comes from afar read it in about the order of its bytes.
+  if (reader.piece_bytes() < ByteReader::k_large_piece_bytes) {
+    parallel_in_runs(tree.segment_count(), execution, make_worker);
+  } else {
+    parallel_for(tree.segment_count(), execution, make_worker);
+  }
   return tree.finish();
 }
 
