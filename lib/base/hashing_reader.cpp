@@ -11,7 +11,7 @@ namespace wdelta {
 namespace {
 
 // Mapped at a time, a run of segments: to take pages back means to interrupt every other thread's processor (Xeon 6,
-// two threads, diff: 3 % more time by 8 MiB at a time). They count as memory of this process, too.
+// two threads, diff: 4 % more time by 8 MiB at a time). They count as memory of this process, too.
 constexpr std::uint64_t k_mapped_bytes = std::uint64_t{32} << 20;
 
 // What has to come from a disk comes best by read(2), and most likely so does what follows it.

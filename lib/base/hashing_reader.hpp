@@ -30,7 +30,8 @@ class HashingReader {
   void read(std::uint64_t offset, std::span<std::uint8_t> bytes, Blake3Segment& hash, StageLaps& laps);
 
   /// Gives all of segment `index` to `hash`, which has been given nothing. Bytes come into `memory` where they cannot
-  /// be hashed where they lie.
+  /// be hashed where they lie. Nobody but `hash` sees them: of what another process writes to the file meanwhile it may
+  /// have seen some and some not.
   void hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps);
 
  private:
