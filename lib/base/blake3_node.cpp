@@ -10,15 +10,6 @@ namespace {
 
 std::uint8_t byte_of(std::uint32_t word, std::size_t index) { return static_cast<std::uint8_t>(word >> (8 * index)); }
 
-// Reads a byte of every page. In a file that is mapped but not yet faulted in, the kernels' prefetches would all fail,
-// at the price of a page walk each.
-void touch_pages(const std::uint8_t* bytes, std::size_t size_bytes) {
-  constexpr std::size_t k_page_bytes = 4096;
-  for (std::size_t at = 0; at < size_bytes; at += k_page_bytes) {
-    static_cast<void>(*static_cast<const volatile std::uint8_t*>(bytes + at));
-  }
-}
-
 // Halves `count` chaining values, a power of two, in place until `goal` are left.
 void reduce(const Blake3Kernel& kernel, const std::uint32_t* key, std::uint32_t flags, std::uint32_t* values,
             std::size_t count, std::size_t goal) {
@@ -93,14 +84,8 @@ std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint3
                          std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
   std::uint32_t group[8 * k_blake3_group_chunks];
   const std::size_t count = chunks.size() / k_blake3_chunk_bytes;
-  blake3_chunks(kernel, key, flags, chunks, first_chunk, group);
+  kernel.hash_chunks(chunks.data(), count, key.data(), first_chunk, flags, group);
   return blake3_group_reduced(kernel, key, flags, group, count, values);
-}
-
-void blake3_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
-                   std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values) {
-  touch_pages(chunks.data(), chunks.size());
-  kernel.hash_chunks(chunks.data(), chunks.size() / k_blake3_chunk_bytes, key.data(), first_chunk, flags, values);
 }
 
 void blake3_copied_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,

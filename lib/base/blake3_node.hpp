@@ -43,16 +43,15 @@ constexpr std::size_t k_blake3_group_values = 16;
 std::size_t blake3_group(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
                          std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values);
 
-/// The two halves of that: the chaining values of chunks, any number of them, and what is left of a group's, which it
-/// overwrites.
-void blake3_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
-                   std::span<const std::uint8_t> chunks, std::uint64_t first_chunk, std::uint32_t* values);
-/// The same of memory that another process may be writing to: copies the chunks, and hashes what is in the copy.
+/// Its second half: what is left of a group's chaining values, which it overwrites.
+std::size_t blake3_group_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
+                                 std::uint32_t flags, std::uint32_t* group, std::size_t count, std::uint32_t* values);
+
+/// The chaining values of chunks, any number of them, in memory that another process may be writing to: copies the
+/// chunks, and hashes what is in the copy.
 void blake3_copied_chunks(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key, std::uint32_t flags,
                           const std::uint8_t* chunks, std::uint64_t first_chunk, std::span<std::uint8_t> copy,
                           std::uint32_t* values);
-std::size_t blake3_group_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,
-                                 std::uint32_t flags, std::uint32_t* group, std::size_t count, std::uint32_t* values);
 
 /// The chaining value above `count` of them, a power of two. Overwrites them.
 std::array<std::uint32_t, 8> blake3_reduced(const Blake3Kernel& kernel, const std::array<std::uint32_t, 8>& key,

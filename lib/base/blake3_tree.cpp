@@ -127,7 +127,7 @@ void Blake3Segment::update_in_place(std::span<const std::uint8_t> bytes) {
 std::size_t Blake3Segment::hash_chunks(std::span<const std::uint8_t> bytes) {
   const auto some = bytes.first(std::min(bytes.size(), k_group_bytes));
   hash_group(some.size(), [&](std::uint64_t first, std::uint32_t* values) {
-    blake3_chunks(*tree_->kernel_, k_key, 0, some, first, values);
+    tree_->kernel_->hash_chunks(some.data(), some.size() / k_blake3_chunk_bytes, k_key.data(), first, 0, values);
   });
   return some.size();
 }
