@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/file_turns.hpp"
 #include "base/reader_digest.hpp"
+#include "base/space.hpp"
 #include "delta/place_turns.hpp"
 #include "repo/entry_check.hpp"
 #include "repo/gc_plan.hpp"
@@ -9,11 +10,14 @@
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -27,6 +31,31 @@ namespace {
 constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
 constexpr const char* k_remove_hint =
     "remove what is damaged; wdelta push --repair --base DIR REPO restores it from a copy";
+
+// Objects that stay open once they were read: each takes a file or two of those that a process may have open. What is
+// smaller takes no more than a request or two to fetch again.
+constexpr std::size_t k_most_kept_objects = 128;
+constexpr std::uint64_t k_least_kept_bytes = std::uint64_t{1} << 20;
+
+// Which objects of a store stay open, and with them what was read of them, so that commits are rebuilt without fetching
+// anything twice: of a store that spools what is read, the largest, in half of the room that there is for it. The other
+// half is for what is fetched again.
+std::vector<bool> kept_objects(const Store& store, const std::vector<Store::Listed>& objects) {
+  std::vector<bool> kept(objects.size());
+  const auto spool = store.spooling_path();
+  if (!spool) return kept;
+  std::uint64_t room_bytes = free_bytes_at(*spool).value_or(UINT64_MAX) / 2;
+  std::vector<std::size_t> by_size(objects.size());
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::ranges::sort(by_size, std::greater(), [&](std::size_t index) { return objects[index].size_bytes; });
+  by_size.resize(std::min(by_size.size(), k_most_kept_objects));
+  for (const std::size_t index : by_size) {
+    const std::uint64_t size_bytes = objects[index].size_bytes;
+    kept[index] = size_bytes >= k_least_kept_bytes && size_bytes <= room_bytes;
+    if (kept[index]) room_bytes -= size_bytes;
+  }
+  return kept;
+}
 
 class RepositoryCheck {
  public:
@@ -74,11 +103,14 @@ class RepositoryCheck {
   struct Found {
     Digest digest;
     std::exception_ptr failure;
+    std::shared_ptr<const ByteReader> kept;  // else null
   };
 
   std::vector<Found> read(const std::vector<Store::Listed>& objects) const {
     std::vector<std::uint64_t> sizes_bytes;
     for (const Store::Listed& listed : objects) sizes_bytes.push_back(listed.size_bytes);
+    const std::vector<bool> is_kept =
+        depth_ == VerifyDepth::deep ? kept_objects(repository_->store(), objects) : std::vector<bool>(objects.size());
     std::vector<Found> found(objects.size());
     for_each_file(sizes_bytes, *execution_, [&](std::size_t index, const Execution& on) {
       try {
@@ -86,6 +118,7 @@ class RepositoryCheck {
         const auto reader = repository_->store().get(key);
         if (!reader) throw Error(Fault::corrupt, key, "vanished");
         found[index].digest = digest_of(*reader, on);
+        if (is_kept[index]) found[index].kept = reader;
       } catch (const Error& error) {
         if (error.fault() == Fault::interrupted) throw;
         found[index].failure = std::current_exception();
@@ -109,6 +142,7 @@ class RepositoryCheck {
           throw Error(Fault::corrupt, listed.key, "has no name of an object");
         object_sizes_[name] = listed.size_bytes;
         if (depth_ == VerifyDepth::quick) return;
+        if (found[i].kept) kept_objects_.emplace(name, found[i].kept);
         if (found[i].failure) std::rethrow_exception(found[i].failure);
         if (found[i].digest == *expected) return;
         report_.hint = k_remove_hint;
@@ -236,6 +270,7 @@ class RepositoryCheck {
   // commits begin with the same large files, and these need not be fetched again for each.
   void rebuild(const Commit& commit, const RecipeGraph& graph) {
     auto next = std::make_unique<Rebuilding>(*repository_, graph, *engine_, *execution_);
+    for (const auto& [object, reader] : kept_objects_) next->finder.add_open(object, reader);
     std::set<Digest> digests;
     std::vector<FileVersion> versions;
     std::vector<std::uint64_t> sizes_bytes;
@@ -267,6 +302,7 @@ class RepositoryCheck {
   const Execution* execution_;
   VerifyReport report_;
   std::map<std::string, std::uint64_t> object_sizes_;
+  std::map<std::string, std::shared_ptr<const ByteReader>> kept_objects_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
   std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
   std::map<Digest, std::size_t> child_counts_;  // by parent

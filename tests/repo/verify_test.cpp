@@ -2,11 +2,13 @@
 #include "repo/verify.hpp"
 
 #include "delta/diff_checkpoint.hpp"
+#include "repo/remote_run.hpp"
 #include "repo/world.hpp"
 #include "testing/fault.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <map>
 
 namespace wdelta {
 
@@ -155,6 +157,21 @@ TEST_CASE("a commit that can no longer be rebuilt is found, file by file") {
     CHECK(findings > 0);
     put_file(world.repository_path() / key, content);
   }
+}
+
+TEST_CASE("a deep check over a network fetches no large object twice") {
+  RemoteRun run;
+  std::map<std::string, int> gets;
+  run.on_get = [&](const std::string& key) { ++gets[key]; };
+  const VerifyReport report = verify_repository(run.repository(), VerifyDepth::deep, best_engine(), SilentExecution(2));
+  CHECK(report.findings.empty());
+  int large = 0;
+  for (const Store::Listed& listed : MemoryStore(run.bucket()).list("objects/")) {
+    if (listed.size_bytes < (1U << 20)) continue;
+    ++large;
+    CHECK_MESSAGE(gets[listed.key] == 1, listed.key);
+  }
+  CHECK(large == 2 * k_shards);
 }
 
 TEST_CASE("a directory is compared file by file, and the tensors that differ are named") {

@@ -44,6 +44,7 @@ struct MemoryTraits {
   std::function<std::shared_ptr<const ByteReader>(std::shared_ptr<const ByteReader>)> seen_through =
       [](std::shared_ptr<const ByteReader> found) { return found; };
   bool is_remote = false;
+  std::optional<std::filesystem::path> spooling_path;
   bool tells_time = false;          ///< in its listings
   bool ignores_conditions = false;  ///< create() overwrites, without contest() saying so
 };
@@ -87,6 +88,7 @@ class MemoryStore final : public Store {
   }
 
   bool is_remote() const override { return bucket_->traits_.is_remote; }
+  std::optional<std::filesystem::path> spooling_path() const override { return bucket_->traits_.spooling_path; }
 
   void put(const std::string& key, std::string_view bytes) override {
     const Request request(*this, key);
