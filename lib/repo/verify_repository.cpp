@@ -10,14 +10,12 @@
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <fmt/format.h>
-#include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -37,24 +35,11 @@ constexpr const char* k_remove_hint =
 constexpr std::size_t k_most_kept_objects = 128;
 constexpr std::uint64_t k_least_kept_bytes = std::uint64_t{1} << 20;
 
-// Which objects of a store stay open, and with them what was read of them, so that commits are rebuilt without fetching
-// anything twice: of a store that spools what is read, the largest, in half of the room that there is for it. The other
-// half is for what is fetched again.
-std::vector<bool> kept_objects(const Store& store, const std::vector<Store::Listed>& objects) {
-  std::vector<bool> kept(objects.size());
+// Whether the store spools what is read of it, and has the room for all of its objects twice: once kept, and once more
+// while they are read.
+bool has_room_to_keep(const Store& store, std::uint64_t objects_bytes) {
   const auto spool = store.spooling_path();
-  if (!spool) return kept;
-  std::uint64_t room_bytes = free_bytes_at(*spool).value_or(UINT64_MAX) / 2;
-  std::vector<std::size_t> by_size(objects.size());
-  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::ranges::sort(by_size, std::greater(), [&](std::size_t index) { return objects[index].size_bytes; });
-  by_size.resize(std::min(by_size.size(), k_most_kept_objects));
-  for (const std::size_t index : by_size) {
-    const std::uint64_t size_bytes = objects[index].size_bytes;
-    kept[index] = size_bytes >= k_least_kept_bytes && size_bytes <= room_bytes;
-    if (kept[index]) room_bytes -= size_bytes;
-  }
-  return kept;
+  return spool && objects_bytes <= free_bytes_at(*spool).value_or(0) / 2;
 }
 
 class RepositoryCheck {
@@ -108,9 +93,14 @@ class RepositoryCheck {
 
   std::vector<Found> read(const std::vector<Store::Listed>& objects) const {
     std::vector<std::uint64_t> sizes_bytes;
-    for (const Store::Listed& listed : objects) sizes_bytes.push_back(listed.size_bytes);
-    const std::vector<bool> is_kept =
-        depth_ == VerifyDepth::deep ? kept_objects(repository_->store(), objects) : std::vector<bool>(objects.size());
+    std::uint64_t total_bytes = 0;
+    for (const Store::Listed& listed : objects) {
+      sizes_bytes.push_back(listed.size_bytes);
+      total_bytes += listed.size_bytes;
+    }
+    // So that commits are rebuilt without fetching them again.
+    const bool keeps = depth_ == VerifyDepth::deep && has_room_to_keep(repository_->store(), total_bytes);
+    std::atomic<std::size_t> kept_count = 0;
     std::vector<Found> found(objects.size());
     for_each_file(sizes_bytes, *execution_, [&](std::size_t index, const Execution& on) {
       try {
@@ -118,7 +108,8 @@ class RepositoryCheck {
         const auto reader = repository_->store().get(key);
         if (!reader) throw Error(Fault::corrupt, key, "vanished");
         found[index].digest = digest_of(*reader, on);
-        if (is_kept[index]) found[index].kept = reader;
+        if (keeps && sizes_bytes[index] >= k_least_kept_bytes && kept_count++ < k_most_kept_objects)
+          found[index].kept = reader;
       } catch (const Error& error) {
         if (error.fault() == Fault::interrupted) throw;
         found[index].failure = std::current_exception();

@@ -229,6 +229,12 @@ class Fetching(S3Case):
             self.run_ok("pull", repository, self.out, "-j", 4, *swap, env={"WDELTA_CACHE_DIR": str(cache)})
             self.assert_same_tree(self.out, steps[1])
 
+    def test_a_deep_check_keeps_no_objects_where_there_is_no_room_for_all(self):
+        repository, cache = "s3://bucket/anchors", self.small_disk("20m")
+        for step in self.make_run("run", "--size", "8M", "--single", "--steps", 3):
+            self.run_ok("push", step, repository, "--anchor", "now")
+        self.run_ok("verify", repository, "--deep", "-j", 1, env={"WDELTA_CACHE_DIR": str(cache)})
+
     def kill_on_its_way(self, incoming, *words):
         """A pull that is killed when some MiB have arrived; returns how many bytes they are."""
         self.s3.fault_for = lambda request: Fault("slow") if "/objects/" in request else None

@@ -3,11 +3,9 @@
 #include "repo/remote_run.hpp"
 #include "testing/fault.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <doctest/doctest.h>
-#include <iterator>
 #include <mutex>
 #include <set>
 
