@@ -21,6 +21,20 @@ std::uint32_t count_odd(std::span<const std::uint8_t> bytes) {
   return odd;
 }
 
+// Each byte by the one of `flips` in its place.
+void flip(std::span<std::uint8_t> bytes, const std::uint8_t* flips) {
+  std::size_t i = 0;
+  for (; i + sizeof(std::uint64_t) <= bytes.size(); i += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::uint64_t flipping;
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    std::memcpy(&flipping, flips + i, sizeof(flipping));
+    word ^= flipping;
+    std::memcpy(bytes.data() + i, &word, sizeof(word));
+  }
+  for (; i < bytes.size(); ++i) bytes[i] ^= flips[i];
+}
+
 }  // namespace
 
 ChangeSymbols::ChangeSymbols()
@@ -161,22 +175,22 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type
 }
 
 void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask, const SignRows& rows) {
-  const std::uint64_t columns = rows.place().row_elements;
-  std::vector<std::uint8_t> flips_of_columns(2 * columns);  // whichever sign a change has
-  for (std::uint64_t i = 0; i < 2 * columns; ++i) flips_of_columns[i] = mask_bit(mask.columns, i / 2);
+  std::vector<std::uint8_t> flips_of_columns(rows.place().row_elements);
+  for (std::size_t i = 0; i < flips_of_columns.size(); ++i) flips_of_columns[i] = mask_bit(mask.columns, i);
   flips_.clear();
   const std::span<const SignRows::SignedColumn> changes = rows.changes();
   std::uint8_t* const flips = flips_.extend(changes.size() + k_spread_room);
-  rows.each_row(
-      [&](const SignRows::Row& row, std::size_t begin) { spread(mask_bit(mask.rows, row.index), row, begin, flips); });
-  for (std::size_t i = 0; i < changes.size(); ++i) flips[i] ^= flips_of_columns[changes[i]];
+  rows.each_row([&](const SignRows::Row& row) {
+    spread(mask_bit(mask.rows, row.index), flips + row.begin, row.end - row.begin);
+  });
+  for (std::size_t i = 0; i < changes.size(); ++i) flips[i] ^= flips_of_columns[changes[i] / 2];  // whichever sign
 
   for (const StripSymbols& strip : strips_) {
     std::uint8_t* const ordered = ordered_flips_.get();
     coding.order_bytes_by_class(classes_.data() + strip.first_change, static_cast<std::uint32_t>(strip.change_count),
                                 class_count_, flips + strip.first_change, ordered);
     std::uint8_t* symbols = step_symbols_.data() + strip.first_change;
-    for (std::size_t i = 0; i < strip.change_count; ++i) symbols[i] ^= ordered[i];
+    flip(std::span(symbols, strip.change_count), ordered);
     for (std::uint32_t k = 0; k < k_most_classes; symbols += strip.counts[k], ++k) {
       counts_[k].negatives += count_odd({symbols, strip.counts[k]});
     }

@@ -111,8 +111,10 @@ class ChangeSymbols {
   ScratchVector<std::uint8_t> gap_symbols_;
   ScratchVector<std::uint8_t> step_symbols_;
   ChangeSigns signs_;
-  ScratchVector<std::uint8_t> classes_;            // of the changes in signs_
-  ScratchVector<std::uint8_t> flips_;              // likewise
+  ScratchVector<std::uint8_t> classes_;     // of the changes in signs_
+  ScratchVector<std::uint8_t> flips_;       // likewise
+  ScratchVector<std::uint8_t> by_columns_;  // likewise
+  std::vector<std::uint8_t> flips_of_columns_;
   std::unique_ptr<std::uint8_t[]> ordered_flips_;  // of one strip
   ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;

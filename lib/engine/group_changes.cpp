@@ -116,12 +116,13 @@ Strips GroupChanges::choose_strips(bool are_apart) const {
   return strips;
 }
 
-GroupParameters GroupChanges::fit_parameters(const CodingKernels& coding, const Strips& strips) {
+GroupParameters GroupChanges::fit_parameters(const Engine& engine, const Strips& strips) {
+  const CodingKernels& coding = engine.kernels->coding;
   symbols_.make(coding, type_, strips);
   GroupParameters parameters;
   parameters.bounds = *bounds_;
   if (symbols_.has_signs()) {
-    parameters.mask = sign_mask_chooser_.choose(symbols_.signs(), element_count_);
+    parameters.mask = sign_mask_chooser_.choose(engine.kernels->signs, symbols_.signs(), element_count_);
     if (!parameters.mask.is_empty()) symbols_.flip_signs(coding, parameters.mask, sign_mask_chooser_.rows());
   }
   const bool is_masked = !parameters.mask.is_empty();

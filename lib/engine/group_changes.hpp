@@ -50,7 +50,7 @@ class GroupChanges {
   /// `are_apart`: some blocks may be coded alone, and none shares a strip or a batch with others.
   Strips choose_strips(bool are_apart) const;
   /// Makes symbols() of all changes.
-  GroupParameters fit_parameters(const CodingKernels& coding, const Strips& strips);
+  GroupParameters fit_parameters(const Engine& engine, const Strips& strips);
   const ChangeSymbols& symbols() const { return symbols_; }
   /// What the parameters refer to, or null.
   const GroupReference* reference() const { return like_ != nullptr ? &like_->reference : nullptr; }

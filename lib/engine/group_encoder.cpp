@@ -229,7 +229,7 @@ void GroupEncoder::finish(CodedGroup& group) {
 
   const CodingKernels& coding = engine_->kernels->coding;
   const Strips strips = changes.choose_strips(scratch.may_be_alone);
-  GroupParameters parameters = changes.fit_parameters(coding, strips);
+  GroupParameters parameters = changes.fit_parameters(*engine_, strips);
   group.blocks_in_strip = strips.blocks_in_strip;
   group.strips_in_batch = changes.choose_batches(strips, scratch.may_be_alone);
   scratch.classed.begin(parameters.classes, changes.symbols(), changes.batches());

@@ -216,11 +216,39 @@ struct CodingKernels {
                                   std::uint8_t* raw);
 };
 
+/// Changes of a block of a matrix.
+struct SignsOfBlock {
+  const std::uint16_t* positions;  ///< ascending
+  const std::uint8_t* negatives;   ///< 1 where the sign of a change is negative, else 0
+  std::uint32_t count;
+  std::uint32_t first_element;  ///< of the block, counted from the beginning of row 0; its elements lie below 2^23
+  std::uint32_t row_elements;   ///< 2 to 65,536
+  std::uint32_t last_row;       ///< that of the change before, or 2^32 - 1 where there is none
+  std::uint32_t first_change;   ///< the number of the first, from which on changes are numbered
+};
+
+/// Where each is. Rows are those that begin in the block: the first one does not, where it goes on with the last row.
+struct SignsInRows {
+  std::uint32_t* columns;      ///< of each change twice the column, and 1 where the sign is negative; room for 16 more
+  std::uint32_t* row_indices;  ///< room for `count` + 16
+  std::uint32_t* row_begins;   ///< the number of a row's first change; room for `count` + 16
+};
+
+/// What an engine does with the signs of a matrix; the same for all element types.
+struct SignKernels {
+  /// Returns how many rows begin.
+  std::uint32_t (*list_rows)(const SignsOfBlock* signs, const SignsInRows* in_rows);
+  /// Weights in proportion to `sums` of columns, rounded towards 0, the largest at most 2^8 - 1: for each column two,
+  /// the second with the other sign.
+  void (*weigh_columns)(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+};
+
 /// Kernels by [log2 width][kind]; classed ones for elements of at most 4 bytes.
 struct KernelTable {
   BlockKernels block[4][2];
   const ClassedKernels (*classed)[2];
   CodingKernels coding;
+  SignKernels signs;
 };
 
 extern const ClassedKernels k_classed_scalar[3][2];

@@ -8,6 +8,7 @@
 #include "engine/decoding_avx512.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
+#include "engine/signs_avx512.hpp"
 
 #include <immintrin.h>
 
@@ -355,6 +356,7 @@ const KernelTable k_kernels_avx512 = {
     },
     k_classed_avx512,
     {order_by_class_avx512, order_bytes_by_class_avx512, count_symbols_avx512, encode_symbols_avx512,
-     decode_symbols_avx512, split_raw_bits_avx512}};
+     decode_symbols_avx512, split_raw_bits_avx512},
+    {list_rows_avx512, weigh_columns_avx512}};
 
 }  // namespace wdelta

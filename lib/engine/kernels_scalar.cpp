@@ -3,6 +3,7 @@
 #include "engine/decoding_scalar.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
+#include "engine/signs_scalar.hpp"
 
 namespace wdelta {
 namespace {
@@ -123,6 +124,7 @@ const KernelTable k_kernels_scalar = {
     },
     k_classed_scalar,
     {order_by_class_scalar, order_bytes_by_class_scalar, count_symbols_scalar, encode_symbols_scalar,
-     decode_symbols_scalar, split_raw_bits_scalar}};
+     decode_symbols_scalar, split_raw_bits_scalar},
+    {list_rows_scalar, weigh_columns_scalar}};
 
 }  // namespace wdelta

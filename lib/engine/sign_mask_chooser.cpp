@@ -28,6 +28,8 @@ constexpr std::size_t k_many_changes = 1024;
 constexpr std::size_t k_parts = 16;
 constexpr std::array<std::size_t, 3> k_weighed = {0, 5, 10};
 constexpr std::array<std::size_t, 2> k_kept = {3, 13};
+// What is found of so many changes stays in the first-level cache until it was said of each of them.
+constexpr std::size_t k_stretch_changes = 1024;
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
 
@@ -66,7 +68,13 @@ void set_bit(std::vector<std::uint8_t>& bits, std::size_t at, std::uint32_t bit)
 
 std::vector<std::uint8_t> packed_columns(std::span<const std::uint32_t> counts) {
   std::vector<std::uint8_t> bits((counts.size() / 2 + 7) / 8);
-  for (std::size_t i = 0; i < counts.size(); i += 2) set_bit(bits, i / 2, counts[i + 1] > counts[i] ? 1 : 0);
+  for (std::uint8_t& byte : bits) {
+    const std::span<const std::uint32_t> eight = counts.first(std::min<std::size_t>(counts.size(), 16));
+    std::uint32_t packed = 0;
+    for (std::size_t i = 0; i < eight.size(); i += 2) packed |= (eight[i + 1] > eight[i] ? 1U : 0U) << (i / 2);
+    byte = static_cast<std::uint8_t>(packed);
+    counts = counts.subspan(eight.size());
+  }
   return bits;
 }
 
@@ -78,29 +86,46 @@ std::uint64_t agreeing_in_columns(std::span<const std::uint32_t> counts) {
 
 }  // namespace
 
-// Calls visit(row, where its changes begin, sum of its signs as the columns weigh them) for each row. Sums go from
-// change to change first, and are taken apart into rows then: a loop for each row would end with a branch that was not
-// foretold.
-template <class Visit>
-void SignMaskChooser::each_sum(Visit visit) {
+// Calls visit(row, where the stretch's changes begin, sum of its signs as the columns weigh them) for each row of a
+// stretch of rows, then behind(changes of the stretch), and so on with the next. Sums go from change to change first,
+// and are taken apart into rows then: a loop for each row would end with a branch that was not foretold.
+template <class Visit, class Behind>
+void SignMaskChooser::each_stretch(Visit visit, Behind behind) {
   const std::int16_t* const weights = weights_.data();
-  sums_up_to_.clear();
-  std::int32_t* sums = sums_up_to_.extend(rows_.changes().size() + 1);
-  std::int32_t sum = 0;
-  *sums++ = sum;
-  for (const SignRows::SignedColumn change : rows_.changes()) *sums++ = sum += weights[change];
-
-  const std::int32_t* const sum_up_to = sums_up_to_.data();
-  rows_.each_row(
-      [&](const SignRows::Row& row, std::size_t begin) { visit(row, begin, sum_up_to[row.end] - sum_up_to[begin]); });
+  for (std::size_t first = 0, end = 0; first < rows_.row_count(); first = end) {
+    const std::size_t begin = rows_.row(first).begin;
+    while (end < rows_.row_count() && rows_.row(end).begin < begin + k_stretch_changes) ++end;
+    const auto changes = rows_.changes().subspan(begin, rows_.row(end - 1).end - begin);
+    sums_up_to_.clear();
+    std::int32_t* const sum_up_to = sums_up_to_.extend(changes.size() + 1);
+    std::int32_t sum = sum_up_to[0] = 0;
+    for (std::size_t i = 0; i < changes.size(); ++i) sum_up_to[i + 1] = sum += weights[changes[i]];
+    for (std::size_t i = first; i < end; ++i) {
+      const SignRows::Row row = rows_.row(i);
+      visit(row, begin, sum_up_to[row.end - begin] - sum_up_to[row.begin - begin]);
+    }
+    behind(changes);
+  }
 }
 
-// For each change that of its row.
-const std::int32_t* SignMaskChooser::sums_of_rows() {
-  sums_of_rows_.clear();
-  std::int32_t* const sums = sums_of_rows_.extend(rows_.changes().size() + k_spread_room);
-  each_sum([&](const SignRows::Row& row, std::size_t begin, std::int32_t sum) { spread(sum, row, begin, sums); });
-  return sums;
+// Calls visit(row, sum of its signs as the columns weigh them) for each row.
+template <class Visit>
+void SignMaskChooser::each_sum(Visit visit) {
+  each_stretch([&](const SignRows::Row& row, std::size_t, std::int32_t sum) { visit(row, sum); }, [](const auto&) {});
+}
+
+// Calls visit(change, sum of its row's signs as the columns weigh them) for each change.
+template <class Visit>
+void SignMaskChooser::each_change(Visit visit) {
+  const auto spread_sum = [this](const SignRows::Row& row, std::size_t begin, std::int32_t sum) {
+    const std::size_t count = row.end - row.begin;
+    sums_of_rows_.cut(row.begin - begin);
+    spread(sum, sums_of_rows_.extend(count + k_spread_room), count);
+  };
+  each_stretch(spread_sum, [&](std::span<const SignRows::SignedColumn> changes) {
+    const std::int32_t* const sums = sums_of_rows_.data();
+    for (std::size_t i = 0; i < changes.size(); ++i) visit(changes[i], sums[i]);
+  });
 }
 
 double SignMaskChooser::deviations_of_rows() {
@@ -113,8 +138,8 @@ double SignMaskChooser::deviations_of_rows() {
   }
   const std::uint64_t* const up_to = squares_up_to_.data();
   Deviations deviations;
-  each_sum([&](const SignRows::Row& row, std::size_t begin, std::int32_t sum) {
-    deviations.add(sum, static_cast<double>(up_to[row.end] - up_to[begin]));
+  each_sum([&](const SignRows::Row& row, std::int32_t sum) {
+    deviations.add(sum, static_cast<double>(up_to[row.end] - up_to[row.begin]));
   });
   return deviations.value();
 }
@@ -138,81 +163,76 @@ void SignMaskChooser::weigh_columns_alike() {
   for (std::size_t i = 0; i < columns; ++i) set_weight(i, 1);
 }
 
-void SignMaskChooser::weigh_columns() {
+void SignMaskChooser::weigh_columns(const SignKernels& kernels) {
   const std::size_t columns = rows_.place().row_elements;
   counts_.assign(2 * columns, 0);
+  turned_counts_.resize(2 * columns);
   for (const SignRows::SignedColumn change : rows_.changes()) ++counts_[change];
-  weights_.resize(2 * columns);
-  sums_.assign(counts_.begin(), counts_.end());
-  scale_weights();
+  sums_.resize(columns);
   std::int64_t* const sums = sums_.data();
+  for (std::size_t i = 0; i < columns; ++i) sums[i] = std::int64_t{counts_[2 * i]} - counts_[2 * i + 1];
+  take_weights(kernels);
   for (int turn = 0; turn < k_weighing_turns; ++turn) {
     // Without what a column would hear of itself, change by change, by way of its rows.
-    for (std::size_t i = 0; i < 2 * columns; ++i) sums[i] = -std::int64_t{counts_[i]} * weights_[i];
-    const std::int32_t* sum_of_row = sums_of_rows();
-    for (const SignRows::SignedColumn change : rows_.changes()) sums[change] += *sum_of_row++;
-    scale_weights();
+    for (std::size_t i = 0; i < columns; ++i)
+      sums[i] = -(std::int64_t{counts_[2 * i]} + counts_[2 * i + 1]) * weights_[2 * i];
+    each_change(
+        [sums](SignRows::SignedColumn change, std::int64_t sum) { sums[change / 2] += change % 2 == 0 ? sum : -sum; });
+    take_weights(kernels);
   }
 }
 
 // How sure each column is, in less than 2^8: a row's sum is then less than 2^24, what that adds up to in a column less
 // than 2^47, and what comes together of one row after the other less than 2^31.
-void SignMaskChooser::scale_weights() {
-  const std::size_t columns = sums_.size() / 2;
-  const auto sum_of = [this](std::size_t i) { return sums_[2 * i] - sums_[2 * i + 1]; };
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < columns; ++i) bits |= static_cast<std::uint64_t>(std::abs(sum_of(i)));
-  const int shift = std::max(0, static_cast<int>(std::bit_width(bits)) - 8);
-  // Towards 0: what is hardly sure says nothing.
-  const std::int64_t up = (std::int64_t{1} << shift) - 1;
-  for (std::size_t i = 0; i < columns; ++i) {
-    set_weight(i, static_cast<std::int32_t>((sum_of(i) + ((sum_of(i) >> 63) & up)) >> shift));
-  }
+void SignMaskChooser::take_weights(const SignKernels& kernels) {
+  weights_.resize(2 * sums_.size());
+  kernels.weigh_columns(sums_.data(), static_cast<std::uint32_t>(sums_.size()), weights_.data());
 }
 
 // Leaves the columns weighed, where there are enough changes for a mask of them.
-SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const ChangeSigns& signs) {
+SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignKernels& kernels, const ChangeSigns& signs) {
   Tellings tellings{false, false};
-  rows_.make(signs, parts_of(signs, k_weighed));
+  rows_.make(kernels, signs, parts_of(signs, k_weighed));
   weigh_columns_alike();
   tellings.rows = deviations_of_rows() > k_telling_deviations;
   if (signs.size() <= signs.place().row_elements) return tellings;
-  weigh_columns();
+  weigh_columns(kernels);
   tellings.columns = deviations_of_columns() > k_telling_deviations;
   if (tellings.columns) return tellings;
   // The weights know nothing of those kept.
-  rows_.make(signs, parts_of(signs, k_kept));
+  rows_.make(kernels, signs, parts_of(signs, k_kept));
   tellings.columns = deviations_of_rows() > k_telling_deviations;
   return tellings;
 }
 
 // To the rows, once these were to the columns; lines only say yes or no.
 void SignMaskChooser::fit_columns() {
-  const std::int32_t* sum_of_row = sums_of_rows();
-  counts_.assign(weights_.size(), 0);
-  turned_counts_.assign(weights_.size(), 0);
-  std::uint32_t* const counts = counts_.data();
-  std::uint32_t* const turned_counts = turned_counts_.data();
-  for (const SignRows::SignedColumn change : rows_.changes()) {
-    ++counts[change];
-    ++turned_counts[change ^ (static_cast<std::uint32_t>(*sum_of_row++) >> 31)];
+  // Of each signed column two: in rows that are left as they are, and in those that are turned.
+  votes_.assign(2 * weights_.size(), 0);
+  std::uint32_t* const votes = votes_.data();
+  each_change([votes](SignRows::SignedColumn change, std::int32_t sum) {
+    ++votes[2 * change + (static_cast<std::uint32_t>(sum) >> 31)];
+  });
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    counts_[i] = votes[2 * i] + votes[2 * i + 1];
+    turned_counts_[i] = votes[2 * i] + votes[2 * (i ^ 1) + 1];
   }
   for (std::size_t i = 0; i < weights_.size() / 2; ++i) {
-    set_weight(i, turned_counts[2 * i + 1] > turned_counts[2 * i] ? -1 : 1);
+    set_weight(i, turned_counts_[2 * i + 1] > turned_counts_[2 * i] ? -1 : 1);
   }
 }
 
 // To the columns. Returns how many signs agree.
 std::uint64_t SignMaskChooser::fit_rows(std::vector<std::uint8_t>& turned) {
   std::uint64_t together = 0;
-  each_sum([&](const SignRows::Row& row, std::size_t, std::int32_t sum) {
+  each_sum([&](const SignRows::Row& row, std::int32_t sum) {
     together += static_cast<std::uint32_t>(std::abs(sum));
     set_bit(turned, row.index, static_cast<std::uint32_t>(sum) >> 31);
   });
   return (rows_.changes().size() + together) / 2;
 }
 
-SignMask SignMaskChooser::choose(const ChangeSigns& signs, std::uint64_t element_count) {
+SignMask SignMaskChooser::choose(const SignKernels& kernels, const ChangeSigns& signs, std::uint64_t element_count) {
   SignMask mask;
   const std::uint64_t all = signs.size();
   const std::uint64_t columns = signs.place().row_elements;
@@ -220,16 +240,16 @@ SignMask SignMaskChooser::choose(const ChangeSigns& signs, std::uint64_t element
   // A mask saves less than a bit per change.
   if (all <= std::min(columns, rows)) return mask;
   const bool is_sampled = all >= k_many_changes;
-  const Tellings tellings = is_sampled ? look_at_sample(signs) : Tellings{true, true};
+  const Tellings tellings = is_sampled ? look_at_sample(kernels, signs) : Tellings{true, true};
   if (!tellings.rows && !tellings.columns) return mask;
 
-  rows_.make(signs, std::array{signs.all()});
+  rows_.make(kernels, signs, std::array{signs.all()});
   const auto cost = [&](std::uint64_t agreeing, std::uint64_t mask_bits) {
     return cost_of_signs(agreeing, all) + (mask_bits << 16);
   };
   std::uint64_t least = all << 16;
   if (all > columns) {
-    if (!is_sampled) weigh_columns();
+    if (!is_sampled) weigh_columns(kernels);
     for (int fits = is_sampled ? 1 : k_fits_of_few; fits > 0; --fits) fit_columns();
     if (const std::uint64_t with_columns = cost(agreeing_in_columns(counts_), columns); with_columns < least) {
       least = with_columns;

@@ -17,39 +17,43 @@ class SignMaskChooser {
  public:
   /// The mask that saves most, its own bits counted in; empty where none saves anything, or where of many changes a
   /// sample says that none would. `element_count`: of the stretch.
-  SignMask choose(const ChangeSigns& signs, std::uint64_t element_count);
+  SignMask choose(const SignKernels& kernels, const ChangeSigns& signs, std::uint64_t element_count);
   /// Where choose() found a mask: the rows of all changes.
   const SignRows& rows() const { return rows_; }
 
  private:
   /// Of each column two: for its positive signs and for its negative ones.
   template <class T>
-  using OfColumns = std::vector<T>;
+  using OfSignedColumns = std::vector<T>;
   /// In which kinds of lines a sample agrees more than by chance.
   struct Tellings {
     bool rows;
     bool columns;  ///< or rows and columns together
   };
 
-  Tellings look_at_sample(const ChangeSigns& signs);
+  Tellings look_at_sample(const SignKernels& kernels, const ChangeSigns& signs);
   // All of these are about rows_.
+  template <class Visit, class Behind>
+  void each_stretch(Visit visit, Behind behind);
   template <class Visit>
   void each_sum(Visit visit);
-  const std::int32_t* sums_of_rows();
+  template <class Visit>
+  void each_change(Visit visit);
   double deviations_of_rows();
   double deviations_of_columns() const;
   void set_weight(std::size_t column, std::int32_t weight);
   void weigh_columns_alike();
-  void weigh_columns();
-  void scale_weights();
+  void weigh_columns(const SignKernels& kernels);
+  void take_weights(const SignKernels& kernels);
   void fit_columns();
   std::uint64_t fit_rows(std::vector<std::uint8_t>& turned);
 
-  SignRows rows_;                    // of a sample, or of all changes
-  OfColumns<std::int16_t> weights_;  // what rows are fitted to
-  OfColumns<std::int64_t> sums_;     // of signs, as much as the rows are sure
-  OfColumns<std::uint32_t> counts_;
-  OfColumns<std::uint32_t> turned_counts_;  // as the rows turn them
+  SignRows rows_;                          // of a sample, or of all changes
+  OfSignedColumns<std::int16_t> weights_;  // what rows are fitted to
+  OfSignedColumns<std::uint32_t> counts_;
+  OfSignedColumns<std::uint32_t> turned_counts_;  // as the rows turn them
+  std::vector<std::uint32_t> votes_;
+  std::vector<std::int64_t> sums_;  // of each column's signs, as much as the rows are sure
   // Change by change.
   ScratchVector<std::int32_t> sums_up_to_;
   ScratchVector<std::uint64_t> squares_up_to_;

@@ -2,6 +2,7 @@
 // The signs of a matrix's changes, for a mask of its rows and columns to be looked for (wdelta-delta.5, "Sign masks").
 #pragma once
 
+#include "engine/kernels.hpp"
 #include "engine/scratch_vector.hpp"
 #include "engine/sign_mask.hpp"
 
@@ -65,45 +66,44 @@ class SignRows {
   /// Twice the column, and 1 where the sign is negative: says where in a table of two entries for each column a change
   /// finds what it looks for, whichever sign it has.
   using SignedColumn = std::uint32_t;
-  /// One that has changes. They begin where those of the row before end.
+  /// One that has changes.
   struct Row {
     std::uint32_t index;  ///< 0: the one in which the stretch begins
+    std::uint32_t begin;  ///< of its changes
     std::uint32_t end;
   };
 
   /// Forgets what it had, and has these parts of the changes now, one behind the other: the first and the last row of
   /// each may be there in part.
-  void make(const ChangeSigns& signs, std::span<const ChangeSigns::Part> parts);
+  void make(const SignKernels& kernels, const ChangeSigns& signs, std::span<const ChangeSigns::Part> parts);
 
   const MatrixPlace& place() const { return place_; }
-  std::span<const Row> rows() const { return rows_.span(); }
   std::span<const SignedColumn> changes() const { return changes_.span(); }
-  /// Calls visit(row, where its changes begin) for each.
+  std::size_t row_count() const { return indices_.size(); }
+  Row row(std::size_t i) const { return {indices_[i], begins_[i], begins_[i + 1]}; }
+  /// Calls visit(row) for each.
   template <class Visit>
   void each_row(Visit visit) const {
-    std::size_t begin = 0;
-    for (const Row& row : rows()) {
-      visit(row, begin);
-      begin = row.end;
-    }
+    for (std::size_t i = 0; i < row_count(); ++i) visit(row(i));
   }
 
  private:
-  void add(std::uint32_t first_element, std::span<const std::uint16_t> positions, const std::uint8_t* negatives);
+  void add(const SignKernels& kernels, std::uint32_t first_element, std::span<const std::uint16_t> positions,
+           const std::uint8_t* negatives);
 
   MatrixPlace place_;
   ScratchVector<SignedColumn> changes_;
-  ScratchVector<Row> rows_;
+  ScratchVector<std::uint32_t> indices_;  // of the rows
+  ScratchVector<std::uint32_t> begins_;   // of their changes, and the end of the last row's
 };
 
-/// What a row says, said of each of its changes, which begin with this one. Most rows have a dozen changes or so, never
-/// the same number: a loop over so many would end with a branch that was not foretold. `values` has room for
-/// k_spread_room more.
+/// What a row says, said of each of its changes. Most rows have a dozen changes or so, never the same number: a loop
+/// over so many would end with a branch that was not foretold. `values` has room for k_spread_room more.
 inline constexpr std::size_t k_spread_room = 32;
 
 template <class T>
-void spread(T value, const SignRows::Row& row, std::size_t begin, T* values) {
-  for (std::size_t i = begin; i < row.end; i += k_spread_room) {
+void spread(T value, T* values, std::size_t changes) {
+  for (std::size_t i = 0; i < changes; i += k_spread_room) {
     std::fill_n(values + i, k_spread_room, value);  // the next row overwrites what goes too far
   }
 }

@@ -30,6 +30,9 @@ constexpr std::size_t k_blocks_in_memory = 512;
 constexpr std::size_t k_pairs_in_cache = 2;
 constexpr std::size_t k_blocks_in_cache = 4;
 
+/// Elements in a row of the matrix that they are. Each column has a way, which three of four changes go.
+constexpr std::size_t k_columns = 4096;
+
 /// An optimizer step of one size for all: what is large against a number's distance to its neighbours moves it, what
 /// is small does so now and then.
 class OptimizerStep {
@@ -47,9 +50,11 @@ class OptimizerStep {
   }
   void operator()(std::span<std::uint16_t> elements, std::mt19937_64& random) const {
     std::uniform_real_distribution<double> one(0, 1);
-    for (std::uint16_t& element : elements) {
-      const auto distance = static_cast<unsigned>(size_ / spacing(element) + one(random));
-      element = static_cast<std::uint16_t>(random() % 2 == 0 ? element + distance : element - distance);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const auto distance = static_cast<unsigned>(size_ / spacing(elements[i]) + one(random));
+      const bool is_up_column = i % k_columns * 0x9e3779b97f4a7c15 >> 63 == 0;
+      const bool is_up = is_up_column == (random() % 4 != 0);
+      elements[i] = static_cast<std::uint16_t>(is_up ? elements[i] + distance : elements[i] - distance);
     }
   }
 
@@ -128,8 +133,9 @@ void find_changes(benchmark::State& state, const Engine& engine) {
 
 constexpr std::size_t k_blocks_in_group = 32;
 
-// Groups as diff makes them, of blocks that come around again; choosing classes and making tables included.
-void encode(benchmark::State& state, const Engine& engine) {
+// Groups as diff makes them, of blocks that come around again; choosing classes and making tables included, and of a
+// matrix choosing which signs to flip.
+void encode_group(benchmark::State& state, const Engine& engine, const MatrixPlace& place) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
   GroupEncoder encoder(engine);
@@ -138,7 +144,7 @@ void encode(benchmark::State& state, const Engine& engine) {
   double changes = 0;
   double bits = 0;
   for (auto _ : state) {
-    encoder.begin(k_bf16, {}, ExpectedElements::exactly(k_blocks_in_group * k_block_elements));
+    encoder.begin(k_bf16, place, ExpectedElements::exactly(k_blocks_in_group * k_block_elements));
     for (std::size_t i = 0; i < k_blocks_in_group; ++i) {
       encoder.add(block_of(pair.base, block), block_of(pair.next, block));
       block = (block + 1) % blocks;
@@ -150,6 +156,9 @@ void encode(benchmark::State& state, const Engine& engine) {
   count_bytes(state, k_blocks_in_group);
   state.counters["bits_per_change"] = bits / changes;
 }
+
+void encode(benchmark::State& state, const Engine& engine) { encode_group(state, engine, {}); }
+void encode_matrix(benchmark::State& state, const Engine& engine) { encode_group(state, engine, {k_columns, 0}); }
 
 /// A delta of some blocks.
 struct Delta {
@@ -357,6 +366,7 @@ int main(int argc, char** argv) {
       };
       add("find_changes", k_pairs_in_cache, find_changes);
       add("encode", k_pairs_in_cache, encode);
+      add("encode_matrix", k_pairs_in_cache, encode_matrix);
       add("decode", k_blocks_in_cache, decode);
       benchmark::RegisterBenchmark(("decode_chain/" + std::string(engine.name) + "/cache/changed_per_10000").c_str(),
                                    decode_chain, engine)

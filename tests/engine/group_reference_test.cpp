@@ -266,7 +266,7 @@ TEST_CASE("a few hundred changes are enough to take the classes of a group that 
   CHECK(begin_group(k_block_elements, 0) >= 768);
   REQUIRE(changes.has_classes());
   const ClassBounds bounds = changes.bounds();
-  changes.enter(changes.fit_parameters(engine.kernels->coding, changes.choose_strips(false)), 100);
+  changes.enter(changes.fit_parameters(engine, changes.choose_strips(false)), 100);
   const auto begin_few = [&](std::uint64_t larger) {
     const std::uint32_t found = begin_group(20'000, larger);
     CHECK(found >= 256);

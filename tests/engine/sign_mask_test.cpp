@@ -140,7 +140,7 @@ TEST_CASE("a mask is found where signs follow columns, rows, or both, and none w
           if (structure == Structure::none) negative = random() & 1;
           changes.add(i, negative);
         }
-        const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
+        const SignMask mask = SignMaskChooser().choose(best_engine().kernels->signs, changes.signs(), count);
         CAPTURE(row);
         CAPTURE(first);
         CHECK(mask.columns.empty() == (structure == Structure::none || structure == Structure::rows));
@@ -163,7 +163,7 @@ TEST_CASE("rows have a mask where there are too few changes for one of columns")
       changes.add(i, rows[(place.first_element + i) / place.row_elements] & 1U);
     }
     CHECK(changes.size() < place.row_elements);
-    const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
+    const SignMask mask = SignMaskChooser().choose(best_engine().kernels->signs, changes.signs(), count);
     CHECK(mask.columns.empty());
     CHECK(!mask.rows.empty());
     CHECK(changes.agree_behind(mask));
@@ -181,7 +181,7 @@ TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
   for (std::uint32_t i = 0; i < count; i += 1 + static_cast<std::uint32_t>(random() % 16)) {
     changes.add(i, rows[(place.first_element + i) / 60] & 1U);
   }
-  const SignMask mask = SignMaskChooser().choose(changes.signs(), count);
+  const SignMask mask = SignMaskChooser().choose(best_engine().kernels->signs, changes.signs(), count);
   REQUIRE(!mask.rows.empty());
   CHECK(changes.agree_behind(mask));
 }
@@ -216,7 +216,7 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
       std::array<std::size_t, 5> cuts{};
       for (std::size_t& cut : cuts) cut = random() % (columns.size() + 1);
       std::ranges::sort(cuts);
-      SignRows rows;
+      std::vector<SignRows> rows_of_engine(engines().size());
       for (const std::vector<ChangeSigns::Part>& parts : std::vector<std::vector<ChangeSigns::Part>>{
                {signs.all()}, {{cuts[0], cuts[1]}, {cuts[2], cuts[2]}, {cuts[3], cuts[4]}}}) {
         std::vector<SignRows::Row> expected_rows;
@@ -225,18 +225,25 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
           for (std::size_t i = part.begin; i < part.end; ++i) {
             expected.push_back(columns[i]);
             if (expected_rows.empty() || expected_rows.back().index != indices[i])
-              expected_rows.push_back({indices[i], 0});
+              expected_rows.push_back({indices[i], static_cast<std::uint32_t>(expected.size() - 1), 0});
             expected_rows.back().end = static_cast<std::uint32_t>(expected.size());
           }
         }
-        rows.make(signs, parts);
-        CAPTURE(row);
-        CAPTURE(apart);
-        CAPTURE(parts.size());
-        CHECK(std::ranges::equal(rows.changes(), expected));
-        CHECK(std::ranges::equal(rows.rows(), expected_rows, [](const SignRows::Row& one, const SignRows::Row& other) {
-          return one.index == other.index && one.end == other.end;
-        }));
+        for (std::size_t e = 0; e < engines().size(); ++e) {
+          if (!engines()[e].usable()) continue;
+          SignRows& rows = rows_of_engine[e];
+          rows.make(engines()[e].kernels->signs, signs, parts);
+          std::vector<SignRows::Row> found;
+          rows.each_row([&](const SignRows::Row& found_row) { found.push_back(found_row); });
+          CAPTURE(engines()[e].name);
+          CAPTURE(row);
+          CAPTURE(apart);
+          CAPTURE(parts.size());
+          CHECK(std::ranges::equal(rows.changes(), expected));
+          CHECK(std::ranges::equal(found, expected_rows, [](const SignRows::Row& one, const SignRows::Row& other) {
+            return one.index == other.index && one.begin == other.begin && one.end == other.end;
+          }));
+        }
       }
     }
   }
@@ -275,7 +282,7 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
     const SignMask mask{random_bytes(random, (row + 7) / 8),
                         random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
     SignRows rows;
-    rows.make(symbols.signs(), std::array{symbols.signs().all()});
+    rows.make(engine.kernels->signs, symbols.signs(), std::array{symbols.signs().all()});
     symbols.flip_signs(best_engine().kernels->coding, mask, rows);
     std::array<std::uint32_t, k_most_classes> negatives{};
     std::size_t wrong = 0;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/signs_avx512.hpp"
+
+#include "engine/column_weights.hpp"
+#include "engine/row_division.hpp"
+
+#include <immintrin.h>
+
+namespace wdelta {
+namespace {
+
+/// The rows of 16 elements: products are twice as wide, so every other one at a time.
+__m512i rows_of(__m512i elements, const RowDivision& division) {
+  const __m512i factor = _mm512_set1_epi64(division.factor);
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(division.shift));
+  const __m512i even = _mm512_srl_epi64(_mm512_mul_epu32(elements, factor), shift);
+  const __m512i odd = _mm512_srl_epi64(_mm512_mul_epu32(_mm512_srli_epi64(elements, 32), factor), shift);
+  return _mm512_or_si512(even, _mm512_slli_epi64(odd, 32));
+}
+
+}  // namespace
+
+std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+  const RowDivision division(signs->row_elements);
+  const __m512i row_elements = _mm512_set1_epi32(static_cast<int>(signs->row_elements));
+  const __m512i first = _mm512_set1_epi32(static_cast<int>(signs->first_element));
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i before = _mm512_set1_epi32(static_cast<int>(signs->last_row));
+  std::uint32_t begun = 0;
+  for (std::uint32_t i = 0; i < signs->count; i += 16) {
+    const auto there = static_cast<__mmask16>(_bzhi_u32(0xffff, signs->count - i < 16 ? signs->count - i : 16));
+    const __m256i positions = _mm256_maskz_loadu_epi16(there, signs->positions + i);
+    const __m512i elements = _mm512_add_epi32(first, _mm512_maskz_cvtepu16_epi32(0xffff, positions));
+    const __m512i rows = rows_of(elements, division);
+    const __m512i columns = _mm512_sub_epi32(elements, _mm512_mullo_epi32(rows, row_elements));
+    const __m512i negatives = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_maskz_loadu_epi8(there, signs->negatives + i));
+    _mm512_storeu_si512(in_rows->columns + i, _mm512_or_si512(_mm512_add_epi32(columns, columns), negatives));
+
+    const __mmask16 begins =
+        _mm512_mask_cmpneq_epi32_mask(there, rows, _mm512_maskz_alignr_epi32(0xffff, rows, before, 15));
+    const __m512i numbers = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(signs->first_change + i)));
+    _mm512_storeu_si512(in_rows->row_indices + begun, _mm512_maskz_compress_epi32(begins, rows));
+    _mm512_storeu_si512(in_rows->row_begins + begun, _mm512_maskz_compress_epi32(begins, numbers));
+    begun += static_cast<std::uint32_t>(__builtin_popcount(begins));
+    before = rows;
+  }
+  return begun;
+}
+
+void weigh_columns_avx512(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {
+  weigh_columns(sums, columns, weights);
+}
+
+}  // namespace wdelta

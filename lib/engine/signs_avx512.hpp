@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SignKernels with AVX-512.
+#pragma once
+
+#include "engine/kernels.hpp"
+
+namespace wdelta {
+
+std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_rows);
+void weigh_columns_avx512(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+
+}  // namespace wdelta

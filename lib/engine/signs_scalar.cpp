@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/signs_scalar.hpp"
+
+#include "engine/column_weights.hpp"
+#include "engine/row_division.hpp"
+
+namespace wdelta {
+
+// Most rows have a dozen changes or so, never the same number: each change is asked for its row, so that no branch
+// depends on where rows end.
+std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+  const RowDivision division(signs->row_elements);
+  std::uint32_t rows = 0;
+  std::uint32_t before = signs->last_row;
+  for (std::uint32_t i = 0; i < signs->count; ++i) {
+    const std::uint32_t at = signs->first_element + signs->positions[i];
+    const auto row = static_cast<std::uint32_t>(std::uint64_t{at} * division.factor >> division.shift);
+    in_rows->row_indices[rows] = row;
+    in_rows->row_begins[rows] = signs->first_change + i;
+    rows += row != before ? 1 : 0;
+    before = row;
+    in_rows->columns[i] = 2 * (at - row * signs->row_elements) | signs->negatives[i];
+  }
+  return rows;
+}
+
+void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {
+  weigh_columns(sums, columns, weights);
+}
+
+}  // namespace wdelta

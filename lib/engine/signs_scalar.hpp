@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SignKernels for any processor.
+#pragma once
+
+#include "engine/kernels.hpp"
+
+namespace wdelta {
+
+std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_rows);
+void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+
+}  // namespace wdelta

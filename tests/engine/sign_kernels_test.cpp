@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that look at the signs of a matrix, alone, on buffers that end where memory does.
+#include "elements.hpp"
+#include "engine/engine.hpp"
+#include "guarded.hpp"
+#include "kernel_rooms.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <string>
+
+namespace wdelta {
+namespace {
+
+using namespace testing;
+
+TEST_CASE("changes of a block are put into rows and columns, for every length, the same by every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  constexpr std::uint32_t k_first_change = 1000;
+  Guarded rooms[] = {Guarded(2 * 65536), Guarded(65536), Guarded(5 * 65536), Guarded(5 * 65536), Guarded(5 * 65536)};
+  for (const std::size_t count : counts_of_elements()) {
+    for (const std::uint32_t row_elements : {2U, 3U, 100U, 4096U, 65535U, 65536U}) {
+      // As far behind as blocks of a group begin, or at once.
+      const auto first = static_cast<std::uint32_t>(random() % 2 == 0 ? (1U << 23) - 65536 : random() % row_elements);
+      std::vector<std::uint16_t> positions(count);
+      for (std::uint16_t& position : positions) position = static_cast<std::uint16_t>(random());
+      std::ranges::sort(positions);
+      if (count == 65536) {
+        for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(i);
+      }
+      std::vector<std::uint8_t> negatives(count);
+      for (std::uint8_t& negative : negatives) negative = random() & 1;
+      for (const bool goes_on : {false, true}) {
+        const std::uint32_t last_row = goes_on ? (first + positions.front()) / row_elements : ~std::uint32_t{0};
+        std::vector<std::uint32_t> columns;
+        std::vector<std::uint32_t> indices;
+        std::vector<std::uint32_t> begins;
+        std::uint32_t row_before = last_row;
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::uint32_t at = first + positions[i];
+          columns.push_back(2 * (at % row_elements) + negatives[i]);
+          if (at / row_elements == row_before) continue;
+          row_before = at / row_elements;
+          indices.push_back(row_before);
+          begins.push_back(k_first_change + static_cast<std::uint32_t>(i));
+        }
+        each_usable_engine([&](const Engine& engine) {
+          CAPTURE(engine.name);
+          CAPTURE(count);
+          CAPTURE(row_elements);
+          CAPTURE(first);
+          CAPTURE(goes_on);
+          const auto found_columns = rooms[2].last(4 * (count + 16));
+          const auto found_indices = rooms[3].last(4 * (count + 16));
+          const auto found_begins = rooms[4].last(4 * (count + 16));
+          const SignsOfBlock signs = {typed<std::uint16_t>(rooms[0].copy(bytes_of(positions))),
+                                      rooms[1].copy(negatives).data(),
+                                      static_cast<std::uint32_t>(count),
+                                      first,
+                                      row_elements,
+                                      last_row,
+                                      k_first_change};
+          const SignsInRows in_rows = {typed<std::uint32_t>(found_columns), typed<std::uint32_t>(found_indices),
+                                       typed<std::uint32_t>(found_begins)};
+          const std::uint32_t rows = engine.kernels->signs.list_rows(&signs, &in_rows);
+          REQUIRE(rows == indices.size());
+          if (!std::ranges::equal(found_columns.first(4 * count), bytes_of(columns))) FAIL("other columns");
+          if (!std::ranges::equal(found_indices.first(4 * rows), bytes_of(indices))) FAIL("other rows");
+          if (!std::ranges::equal(found_begins.first(4 * rows), bytes_of(begins))) FAIL("other beginnings");
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("columns are weighed by their sums, however large, the same by every engine") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(8 * 65536), Guarded(4 * 65536)};
+  for (const std::size_t count : counts_of_elements()) {
+    for (const int bits : {0, 1, 7, 8, 9, 30, 47}) {
+      std::vector<std::int64_t> sums(count);
+      std::int64_t largest = 0;
+      for (std::int64_t& sum : sums) {
+        sum = static_cast<std::int64_t>(random() >> (63 - bits) >> 1);
+        if (random() % 2 == 0) sum = -sum;
+        largest = std::max(largest, std::abs(sum));
+      }
+      std::int64_t divisor = 1;
+      while (largest / divisor > 255) divisor *= 2;
+      std::vector<std::int16_t> weights;
+      for (const std::int64_t sum : sums) {
+        weights.push_back(static_cast<std::int16_t>(sum / divisor));
+        weights.push_back(static_cast<std::int16_t>(-(sum / divisor)));
+      }
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(bits);
+        const auto found = rooms[1].last(4 * count);
+        engine.kernels->signs.weigh_columns(typed<std::int64_t>(rooms[0].copy(bytes_of(sums))),
+                                            static_cast<std::uint32_t>(count), typed<std::int16_t>(found));
+        if (!std::ranges::equal(found, bytes_of(weights))) FAIL("other weights");
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wdelta
