@@ -8,8 +8,8 @@ A checkpoint of SIZE (2G) is pushed whole to a server of S3's protocol on loopba
 an empty directory. All files are in FOLDER, in memory (/dev/shm) unless it is named, so that no disk is measured. curl
 moves the same bytes between the same files and the same server: one process, the objects one after the other (curl), or
 eight at a time (curl -Z), over connections that it keeps. It neither hashes nor checks nor syncs; wdelta does all three.
-Behind it come pulls of many small files and of a few large ones (SHARDS), from the same server when each of its
-answers takes ROUND_TRIP_S.
+Behind it come pulls and checks of many small files and of a few large ones (SHARDS), from the same server when each of
+its answers takes ROUND_TRIP_S.
 Times are medians of whole processes taken in turn; peak memory is the largest resident set of any run, beside that of
 the same work on a repository in a directory, which needs no network.
 """
@@ -127,7 +127,7 @@ class Bench:
 
 
 def in_shards(bench, count, size_bytes):
-    """Pulls of a checkpoint in so many files, whole and from one step to the next."""
+    """Pulls of a checkpoint in so many files, whole and from one step to the next, and checks of what holds both."""
     folder, server = bench.folder, bench.server
     shards, repository, out = f"{folder}/shards-{count}", f"s3://bucket/shards-{count}", f"{folder}/out"
     subprocess.run([f"{os.path.dirname(bench.wdelta)}/tests/make-run", shards, "--steps", "2", "--size",
@@ -136,18 +136,21 @@ def in_shards(bench, count, size_bytes):
         run(bench.of_wdelta("push", f"{shards}/{step}", repository, "--anchor", "never"), bench.environment)
     shutil.rmtree(shards)
     rows = []
-    for name, held, revision in (("all of it", None, "main~1"), ("one step further", "main~1", "main")):
+    for name, held, words in (("pull all of it", None, ["pull", f"{repository}@main~1", out]),
+                              ("pull one step further", "main~1", ["pull", f"{repository}@main", out]),
+                              ("verify", None, ["verify", repository]),
+                              ("verify --deep", None, ["verify", "--deep", repository])):
         done = []
         for _ in range(int(os.environ.get("RUNS", RUNS))):
             shutil.rmtree(out, ignore_errors=True)
             if held:
                 run(bench.of_wdelta("pull", f"{repository}@{held}", out), bench.environment)
             requests, sent_bytes, server.delay_s = server.requests, server.sent_bytes, ROUND_TRIP_S
-            done.append(run(bench.of_wdelta("pull", f"{repository}@{revision}", out), bench.environment))
+            done.append(run(bench.of_wdelta(*words), bench.environment))
             server.delay_s = 0
         rows.append([name, f"{statistics.median(one.seconds for one in done):.2f}", f"{server.requests - requests}",
                      f"{(server.sent_bytes - sent_bytes) / 1e6:.1f}"])
-    table(f"pulls of {count} files of {size_bytes >> 20} MiB from a server whose answers take {1000 * ROUND_TRIP_S:.0f} ms",
+    table(f"pulls and checks of {count} files of {size_bytes >> 20} MiB from a server whose answers take {1000 * ROUND_TRIP_S:.0f} ms",
           ["", "s", "requests", "MB that came"], rows)
 
 
