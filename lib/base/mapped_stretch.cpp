@@ -62,7 +62,8 @@ void leave_guarded(int number, siginfo_t* info, void*) {
 
 void MappedStretch::allow() {
   struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;
+  // Not blocked while it is handled: then there is no signal mask to be put back, a system call for each read().
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
   action.sa_sigaction = leave_guarded;
   ::sigaction(SIGBUS, &action, nullptr);
   allowed = true;
@@ -96,8 +97,7 @@ bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), vo
   Guarded here;
   here.begin = begin;
   here.end = begin + size_bytes_;
-  // With the signal mask: in the handler SIGBUS is blocked.
-  if (sigsetjmp(here.before, 1) != 0) {
+  if (sigsetjmp(here.before, 0) != 0) {
     guarded = nullptr;
     return false;
   }
