@@ -167,12 +167,13 @@ std::uint64_t ClassChooser::least_cost() const {
 }
 
 ClassChooser::Priced ClassChooser::price_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const {
-  std::vector<ContextCounts> classes(bounds.size() + 1);
+  std::array<ContextCounts, k_most_classes> classes{};
   for (std::size_t context = 0; context < contexts_.size(); ++context) {
     if (is_counted_[context]) join(classes[class_of(static_cast<std::uint8_t>(context), bounds)], contexts_[context]);
   }
-  Priced priced{shared_cost(k_reference_bits + classes.size() * strip_bits(coded_elements), coded_elements), {}};
-  for (const ContextCounts& counts : classes) {
+  const std::size_t class_count = bounds.size() + 1;
+  Priced priced{shared_cost(k_reference_bits + class_count * strip_bits(coded_elements), coded_elements), {}};
+  for (const ContextCounts& counts : std::span(classes).first(class_count)) {
     priced.cost += cost_as_one_class(counts);
     priced.totals.push_back(
         {counts.elements, std::accumulate(counts.changes.begin(), counts.changes.end(), std::uint64_t{0})});

@@ -3,6 +3,7 @@
 // put into classes by it, since whether one changes, and how far, depends on it more than on anything else.
 #pragma once
 
+#include "engine/bounded_list.hpp"
 #include "engine/element.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ class ClassChooser {
   std::uint64_t least_cost() const;
   struct Priced {
     std::uint64_t cost;
-    std::vector<ClassTotals> totals;  ///< what was counted of each class
+    BoundedList<ClassTotals, k_most_classes> totals;  ///< what was counted of each class
   };
   /// What such bounds cost where all that is told of classes is numbers of changes.
   Priced price_of_known(const ClassBounds& bounds, std::uint64_t coded_elements) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/group_reference.hpp"
 
+#include "engine/bounded_list.hpp"
 #include "engine/fixed_log2.hpp"
 #include "engine/told_numbers.hpp"
 
@@ -52,8 +53,9 @@ class MeanRarity {
 };
 
 /// For each class the one that stands for it: itself, or where it is not used one next to it.
-std::vector<std::size_t> used_classes(std::span<const ClassCoding> classes) {
-  std::vector<std::size_t> used;
+using UsedClasses = BoundedList<std::size_t, k_most_classes>;
+UsedClasses used_classes(std::span<const ClassCoding> classes) {
+  UsedClasses used;
   std::size_t last = static_cast<std::size_t>(std::ranges::find_if(classes, &ClassCoding::is_used) - classes.begin());
   for (std::size_t k = 0; k < classes.size(); ++k) {
     if (classes[k].is_used()) last = k;
@@ -112,7 +114,7 @@ std::vector<ClassCoding> classes_after(const GroupReference& reference, const Re
 }
 
 std::uint64_t mismatch(std::span<const ClassTotals> totals, const GroupReference& reference) {
-  const std::vector<std::size_t> used = used_classes(reference.classes);
+  const UsedClasses used = used_classes(reference.classes);
   const auto probability_of = [&](std::size_t k) { return reference.classes[used[k]].gap_probability; };
   MeanRarity rarer;
   for (std::size_t k = 0; k < used.size(); ++k) {
@@ -145,7 +147,7 @@ ReferenceTerms fitted_terms(std::span<const ClassSymbolCounts> counts, const Gro
   std::int64_t changes = 0;
   std::int64_t negatives = 0;
   MeanRarity rarer;
-  const std::vector<std::size_t> used = used_classes(reference.classes);
+  const UsedClasses used = used_classes(reference.classes);
   for (std::size_t k = 0; k < used.size(); ++k) {
     const std::int64_t of_class = counts[k].changes;
     changes += of_class;
