@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
@@ -166,7 +165,6 @@ void SignMaskChooser::weigh_columns_alike() {
 void SignMaskChooser::weigh_columns(const SignKernels& kernels) {
   const std::size_t columns = rows_.place().row_elements;
   counts_.assign(2 * columns, 0);
-  turned_counts_.resize(2 * columns);
   for (const SignRows::SignedColumn change : rows_.changes()) ++counts_[change];
   sums_.resize(columns);
   std::int64_t* const sums = sums_.data();
@@ -213,6 +211,7 @@ void SignMaskChooser::fit_columns() {
   each_change([votes](SignRows::SignedColumn change, std::int32_t sum) {
     ++votes[2 * change + (static_cast<std::uint32_t>(sum) >> 31)];
   });
+  turned_counts_.resize(weights_.size());
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     counts_[i] = votes[2 * i] + votes[2 * i + 1];
     turned_counts_[i] = votes[2 * i] + votes[2 * (i ^ 1) + 1];
