@@ -70,8 +70,8 @@ TEST_CASE("tensors refer to others of their run and dtype, and are rebuilt whole
   std::mt19937_64 random(seed());
   CAPTURE(seed());
   TrainedTensors trained(random);
-  std::vector<TestTensor> tensors;
-  for (int i = 0; i < 60; ++i) {
+  std::vector<TestTensor> tensors;  // of four runs, with any seed: more references than are kept
+  for (int i = 0; i < 100; ++i) {
     const bool is_wide = i % 5 == 3;
     tensors.push_back(
         trained.make("t." + std::to_string(i), is_wide, 20'000 + random() % (is_wide ? 60'000 : 500'000)));
