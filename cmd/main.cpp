@@ -7,6 +7,7 @@
 #include "context.hpp"
 #include "format.hpp"
 #include "manual.hpp"
+#include "say.hpp"
 #include "terminal_progress.hpp"
 #include "usage.hpp"
 #include "user/exit_codes.hpp"
@@ -118,15 +119,14 @@ void take_signals(std::stop_source stop) {
   } else {
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }
-  signal(SIGPIPE, SIG_IGN);
 }
 
 int print_error(Context& context, const Error& error) {
   std::string line = "wdelta: ";
   if (!context.command.empty()) line += context.command + ": ";
   if (!error.object().empty()) line += error.object() + ": ";
-  fmt::print(stderr, "{}\n", printable(line + error.what()));
-  if (!error.hint().empty()) fmt::print(stderr, "hint: {}\n", printable(error.hint()));
+  say("{}\n", printable(line + error.what()));
+  if (!error.hint().empty()) say("hint: {}\n", printable(error.hint()));
   const bool terminated = error.fault() == Fault::interrupted && received_signal == SIGTERM;
   const int status = terminated ? 143 : exit_code_of(error.fault());
   // One document for each run: a verification that failed has printed its findings already.
@@ -144,7 +144,7 @@ int print_error(Context& context, const Error& error) {
 // What was printed must have arrived: a full disk behind stdout is a failure like any other.
 int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  if (errno != EPIPE) fmt::print(stderr, "wdelta: stdout: write: {}\n", std::generic_category().message(errno));
+  if (errno != EPIPE) say("wdelta: stdout: write: {}\n", std::generic_category().message(errno));
   return code == 0 ? exit_code_of(Fault::local) : code;
 }
 
@@ -158,7 +158,9 @@ void allow_open_files() {
 
 int run(int argc, char** argv) {
   allow_open_files();
+  signal(SIGPIPE, SIG_IGN);  // a reader that has gone is found where it is written to
   Context context;
+  if (!keep_streams_apart()) return print_error(context, system_error(errno, "/dev/null", "open"));
   CLI::App app("wdelta: git for weights", "wdelta");
   app.get_formatter()->column_width(28);
   add_common_options(app, context);
@@ -200,7 +202,7 @@ int run(int argc, char** argv) {
       return exit_code_of(Fault::usage);
     }
     const int status = context.run();
-    if (context.stage_stats && !context.json) fmt::print(stderr, "{}", context.stage_stats->text());
+    if (context.stage_stats && !context.json) say(context.stage_stats->text());
     return status;
   } catch (const Error& error) {
     context.progress->wipe();
@@ -210,8 +212,9 @@ int run(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return print_error(context, system_error(error.code().value(), error.path1().string(), "file system"));
   } catch (const std::system_error& error) {
-    // fmt's word for a stdout that does not take what is printed. A reader that has enough is told nothing.
     context.progress->wipe();
+    if (std::ferror(stdout) == 0) return print_error(context, Error(Fault::local, "", error.what()));
+    // fmt's word for a stdout that does not take what is printed. A reader that has enough is told nothing.
     std::clearerr(stdout);
     if (error.code() == std::errc::broken_pipe) return exit_code_of(Fault::local);
     return print_error(context, system_error(error.code().value(), "stdout", "write"));

@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "context.hpp"
 #include "format.hpp"
+#include "say.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -46,8 +47,7 @@ int run_pull(const PullArguments& arguments, Context& context) {
                opened.commit.id.hex().substr(0, 12), report.written_files, size_text(report.written_bytes),
                size_text(report.fetched_bytes), report.kept_files, report.removed_files);
     if (!report.strays.empty())
-      fmt::print(stderr, "not of the commit, left alone: {}\n",
-                 printable(fmt::format("{}", fmt::join(report.strays, ", "))));
+      say("not of the commit, left alone: {}\n", printable(fmt::format("{}", fmt::join(report.strays, ", "))));
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "context.hpp"
 #include "format.hpp"
 #include "push_base.hpp"
+#include "say.hpp"
 #include "user/author.hpp"
 
 #include <filesystem>
@@ -95,27 +96,27 @@ Json to_json(const PushReport& report) {
 // The id goes to stdout, for scripts; everything else is for people and goes to stderr.
 void print_report(const PushReport& report) {
   if (!report.created) {
-    fmt::print(stderr, "nothing to push: the tip is this checkpoint already\n");
+    say("nothing to push: the tip is this checkpoint already\n");
     return;
   }
   if (report.base) cmd::print_report(*report.base);
-  fmt::print(stderr, "{} files, {}; stored {} ({})", report.file_count, size_text(report.checkpoint_bytes),
-             size_text(report.stored_bytes), share_text(report.stored_bytes, report.checkpoint_bytes));
+  say("{} files, {}; stored {} ({})", report.file_count, size_text(report.checkpoint_bytes),
+      size_text(report.stored_bytes), share_text(report.stored_bytes, report.checkpoint_bytes));
   const KeptBytes& kept = report.kept;
   if (kept.element_count > 0) {
-    fmt::print(stderr, "; {} of the weights changed", share_text(kept.change_count, kept.element_count));
+    say("; {} of the weights changed", share_text(kept.change_count, kept.element_count));
     if (kept.change_count > 0 && kept.delta_bytes > 0) {
-      fmt::print(stderr, ", {:.2f} bits a change",
-                 8.0 * static_cast<double>(kept.delta_bytes) / static_cast<double>(kept.change_count));
+      say(", {:.2f} bits a change",
+          8.0 * static_cast<double>(kept.delta_bytes) / static_cast<double>(kept.change_count));
     }
   }
-  if (report.anchor_bytes > 0) fmt::print(stderr, "; anchor of {}", size_text(report.anchor_bytes));
-  fmt::print(stderr, "\n");
+  if (report.anchor_bytes > 0) say("; anchor of {}", size_text(report.anchor_bytes));
+  say("\n");
   for (const FileKind kind : k_file_kinds) {
     const KindBytes& bytes = kept.of(kind);
     if (bytes.file_count == 0) continue;
-    fmt::print(stderr, "  {:<10} {:>6} files {:>10}, stored {}\n", name_of(kind), bytes.file_count,
-               size_text(bytes.checkpoint_bytes), size_text(bytes.stored_bytes));
+    say("  {:<10} {:>6} files {:>10}, stored {}\n", name_of(kind), bytes.file_count, size_text(bytes.checkpoint_bytes),
+        size_text(bytes.stored_bytes));
   }
 }
 

@@ -3,8 +3,7 @@
 
 #include "base/error.hpp"
 #include "format.hpp"
-
-#include <fmt/format.h>
+#include "say.hpp"
 
 namespace wdelta::cmd {
 
@@ -53,11 +52,11 @@ Json to_json(const HubBaseReport& report) {
 }
 
 void print_report(const HubBaseReport& report) {
-  fmt::print(stderr, "begins with {}: {} files, {}", report.at.name(), report.file_count, size_text(report.size_bytes));
-  if (report.copied_bytes > 0) fmt::print(stderr, "; {} copied by the Hub", size_text(report.copied_bytes));
-  if (report.referred_bytes > 0) fmt::print(stderr, "; {} stay there", size_text(report.referred_bytes));
-  if (report.fetched_bytes > 0) fmt::print(stderr, "; {} read from there", size_text(report.fetched_bytes));
-  fmt::print(stderr, "\n");
+  say("begins with {}: {} files, {}", report.at.name(), report.file_count, size_text(report.size_bytes));
+  if (report.copied_bytes > 0) say("; {} copied by the Hub", size_text(report.copied_bytes));
+  if (report.referred_bytes > 0) say("; {} stay there", size_text(report.referred_bytes));
+  if (report.fetched_bytes > 0) say("; {} read from there", size_text(report.fetched_bytes));
+  say("\n");
 }
 
 }  // namespace wdelta::cmd

@@ -2,8 +2,8 @@
 #include "terminal_progress.hpp"
 
 #include "format.hpp"
+#include "say.hpp"
 
-#include <cstdio>
 #include <fmt/format.h>
 
 namespace wdelta::cmd {
@@ -38,8 +38,7 @@ void TerminalProgress::draw(Clock::time_point now) {
   } else {
     line += fmt::format("  {}  {}/s", size_text(done), size_text(static_cast<std::uint64_t>(rate)));
   }
-  fmt::print(stderr, "\r\033[K{}", line);
-  std::fflush(stderr);
+  say("\r\033[K{}", line);
   drawn_ = now;
   on_screen_ = true;
 }
@@ -47,12 +46,12 @@ void TerminalProgress::draw(Clock::time_point now) {
 void TerminalProgress::note(std::string_view text) {
   if (notes_ == Notes::hidden) return;
   wipe();
-  fmt::print(stderr, "wdelta: {}: note: {}\n", command_, printable(std::string(text)));
+  say("wdelta: {}: note: {}\n", command_, printable(std::string(text)));
 }
 
 void TerminalProgress::wipe() {
   const std::lock_guard lock(mutex_);
-  if (on_screen_) fmt::print(stderr, "\r\033[K");
+  if (on_screen_) say("\r\033[K");
   on_screen_ = false;
 }
 

@@ -219,6 +219,48 @@ class FaultsTest(testing.Case):
             self.assertNotIn(done.code, (0, 1), self.told(done))
             self.assertEqual(done.err, "", self.told(done))
 
+    def check_unheard(self, name, **streams):
+        """What is said on stderr is lost; what is done, what is printed and the exit status are as ever."""
+        place = self.scratch / name
+        place.mkdir()
+        a, b = self.make_run(f"{name}/run", "--size", "1M", "--steps", 2)
+        repo, pulled, delta, missing = (place / each for each in ("repo", "pulled", "delta", "missing"))
+        self.run_ok("push", a, repo)
+        a = a.rename(place / "away")  # the next push notes that it is not where it was
+        for words, code, printed in ((["push", b, repo, "--stats"], 0, 65), (["push", b, repo], 0, 65),
+                                     (["diff", a, b, "-o", delta, "--stats"], 0, 0),
+                                     (["pull", repo, pulled], 0, 1), (["verify", pulled, repo], 0, 1),
+                                     (["log", missing], 4, 0), (["diff", a, missing, "--json"], 4, 1),
+                                     (["log", "--bogus"], 2, 0), (["bogus"], 2, 0)):
+            done = self.run_any(*words, **streams)
+            self.assertEqual(done.code, code, self.told(done))
+            self.assertGreaterEqual(len(done.out), printed, self.told(done))
+        self.assert_same_tree(pulled, b)
+        self.assert_no_leftovers()
+        self.run_ok("verify", repo)
+
+    def test_nobody_hears_stderr(self):
+        reading, gone = os.pipe()
+        os.close(reading)
+        with open("/dev/full", "wb") as full:
+            self.check_unheard("full", stderr=full)
+        self.check_unheard("gone", stderr=gone)
+        os.close(gone)
+        self.check_unheard("closed", preexec_fn=lambda: os.close(2))
+
+    def test_no_file_takes_the_place_of_a_closed_stream(self):
+        (a, b), repo = self.steps("1M"), self.scratch / "repo"
+        self.run_ok("push", a, repo)
+        os.rename(a, self.scratch / "away")
+        for words in (["push", b, repo], ["pull", repo, self.scratch / "pulled"], ["log", repo], ["verify", repo]):
+            done = self.run_any(*words, preexec_fn=lambda: os.closerange(0, 3))
+            self.assertEqual(done.code, 3, self.told(done))  # nothing was printed
+        self.assert_same_tree(self.scratch / "pulled", b)
+        self.assert_no_leftovers()
+        for path in self.scratch.rglob("*"):
+            self.assertNotIn(b"wdelta: push: note: ", path.read_bytes() if path.is_file() else b"", path)
+        self.run_ok("verify", repo)
+
     def test_read_only_file_system(self):
         (a, b), disk = self.steps("1M"), self.small_disk("20m")
         repo, out = disk / "repo", disk / "out"
