@@ -141,15 +141,42 @@ std::uint64_t weights_bytes(const Checkpoint& checkpoint) {
   return total;
 }
 
+/// Where this machine keeps the state of the branch, and the turn of one push from here.
+struct Turn {
+  fs::path state_path;
+  FileLock lock;
+};
+
+// Waits for another push of this machine to the branch: what that one pushes is the previous checkpoint then, and lies
+// here. State is a convenience: a service without a home, or a container whose disk is only to be read, pushes without.
+std::optional<Turn> take_turn(const Repository& repository, const PushOptions& options, const Execution& execution) {
+  constexpr std::string_view k_without =
+      "pushes from this machine do not wait for each other, and the next one finds nothing to compare with here";
+  if (options.state_directory.empty()) {
+    execution.progress->note(fmt::format("neither WDELTA_STATE_DIR nor HOME is set: {}", k_without));
+    return {};
+  }
+  try {
+    fs::path path = push_state_path(options.state_directory, repository.id(), options.branch);
+    make_directories(path.parent_path());
+    FileLock lock(path.string() + ".lock", "waiting for another push to this branch", execution);
+    return Turn{std::move(path), std::move(lock)};
+  } catch (const Error& error) {
+    if (error.fault() == Fault::interrupted) throw;
+    execution.progress->note(fmt::format("{}: {}: {}", error.object(), error.what(), k_without));
+    return {};
+  }
+}
+
 // Where the next push from this machine finds what was pushed now.
-void remember(const fs::path& path, const Commit& commit, const Checkpoint& checkpoint,
+void remember(const std::optional<Turn>& turn, const Commit& commit, const Checkpoint& checkpoint,
               const Execution& execution) try {
-  if (!checkpoint.is_on_disk()) return;
+  if (!turn || !checkpoint.is_on_disk()) return;
   PushState state{commit.id, fs::absolute(checkpoint.name()), {}};
   for (const CheckpointFile& file : checkpoint.files()) {
     if (file.stamp) state.stamps[file.path] = *file.stamp;
   }
-  save_push_state(path, state);
+  save_push_state(turn->state_path, state);
 } catch (const Error& error) {
   execution.progress->note(
       fmt::format("{}: {}: the next push will compare with the repository", error.object(), error.what()));
@@ -189,9 +216,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
                 const PushOptions& options, const Engine& engine, const Execution& execution) {
   check_push(checkpoint, given, options);
   const CommitDraft draft = normalised(given);
-  const fs::path state_path = push_state_path(options.state_directory, repository.id(), options.branch);
-  make_directories(state_path.parent_path());
-  const FileLock lock(state_path.string() + ".lock", "waiting for another push to this branch", execution);
+  const std::optional<Turn> turn = take_turn(repository, options, execution);
 
   PushReport report;
   Parent parent(repository, options.branch, execution);
@@ -210,8 +235,8 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     at_hand = options.at_hand->files;
   std::optional<PreviousCheckpoint> previous;
   if (parent.commit) {
-    previous.emplace(repository, *parent.commit, parent.recipes, load_push_state(state_path), engine, execution,
-                     std::move(at_hand));
+    previous.emplace(repository, *parent.commit, parent.recipes,
+                     turn ? load_push_state(turn->state_path) : std::nullopt, engine, execution, std::move(at_hand));
     report.parent = parent.commit->id;
     report.compared_with_repository = !previous->is_local();
     if (!previous->is_local() && checkpoint.is_on_disk()) {
@@ -240,7 +265,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
     put_tag(repository, options.tag, report.id, execution);
-    remember(state_path, *parent.commit, checkpoint, execution);
+    remember(turn, *parent.commit, checkpoint, execution);
     return report;
   }
 
@@ -255,7 +280,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   repository.store().flush();
   repository.refs().move(RefKind::branch, options.branch, parent.branch, commit.id, execution);
   report.created = true;
-  remember(state_path, commit, checkpoint, execution);
+  remember(turn, commit, checkpoint, execution);
   put_tag(repository, options.tag, commit.id, execution);
   if (options.anchor != AnchorChoice::never) {
     try {

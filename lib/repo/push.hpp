@@ -42,7 +42,7 @@ struct PushOptions {
   WholeWeights whole = WholeWeights::plain;  ///< of anchors, and of weights without a counterpart in the parent
   std::optional<HubBaseOptions> base;        ///< what a branch without commits begins with
   std::optional<CommitAtHand> at_hand;       ///< looked at where the branch stands at that commit
-  std::filesystem::path state_directory;
+  std::filesystem::path state_directory;     ///< empty, or of no use: noted, and nothing is kept on this machine
 };
 
 /// What a push did, in bytes and counts.

@@ -86,9 +86,7 @@ fs::path state_directory(const Environment& environment) {
   if (const std::string own = environment("WDELTA_STATE_DIR"); !own.empty()) return own;
   if (const std::string xdg = environment("XDG_STATE_HOME"); !xdg.empty()) return fs::path(xdg) / "wdelta";
   const std::string home = environment("HOME");
-  if (home.empty())
-    throw Error(Fault::usage, "HOME", "is not set, so there is no place for state", "set WDELTA_STATE_DIR");
-  return fs::path(home) / ".local/state/wdelta";
+  return home.empty() ? fs::path() : fs::path(home) / ".local/state/wdelta";
 }
 
 Access access_to(const std::string& location, const NetworkOptions& network, const Environment& environment) {

@@ -15,7 +15,7 @@ namespace wdelta {
 /// said by variables.
 Access access_to(const std::string& location, const NetworkOptions& network, const Environment& environment);
 
-/// WDELTA_STATE_DIR, else as XDG has it. Throws usage where nothing says where.
+/// WDELTA_STATE_DIR, else as XDG has it. Empty where nothing says where.
 std::filesystem::path state_directory(const Environment& environment);
 
 }  // namespace wdelta

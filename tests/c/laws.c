@@ -184,6 +184,10 @@ static void errors_are_statuses_with_a_message_and_structs_of_other_sizes_are_un
   } later;
   wdelta_push* push = NULL;
   const char* chosen = NULL;
+  static const int64_t shape[] = {2, 2};
+  uint8_t bytes[4] = {0};
+  wdelta_tensor four = tensor("four", "U8", shape, 2, bytes);
+  wdelta_push_report report = WDELTA_PUSH_REPORT_INIT;
   const char* settings[] = {"WDELTA_STATE_DIR", NULL};
   CHECK(strchr(wdelta_version(), '.') != NULL);
   CHECK(strcmp(wdelta_status_text(WDELTA_NETWORK), "network") == 0);
@@ -202,11 +206,15 @@ static void errors_are_statuses_with_a_message_and_structs_of_other_sizes_are_un
   EXPECT(WDELTA_USAGE, wdelta_open(path_of("errors"), &options, &repository, &error_), "struct_size");
   CHECK(wdelta_open(NULL, NULL, &repository, NULL) == WDELTA_USAGE);
 
-  /* Without any setting there is no place for state. */
+  /* Without any setting there is no place for state: a push does without. */
   options.struct_size = sizeof options;
   options.create = WDELTA_CREATE_REPOSITORY;
-  OK(wdelta_open(path_of("errors"), &options, &repository, &error_));
-  EXPECT(WDELTA_USAGE, wdelta_push_begin(repository, NULL, &push, &error_), "HOME");
+  OK(wdelta_open(path_of("stateless"), &options, &repository, &error_));
+  OK(wdelta_push_begin(repository, NULL, &push, &error_));
+  OK(wdelta_push_add(push, &four, &error_));
+  OK(wdelta_push_commit(push, &report, &error_));
+  CHECK(report.created && report.file_count == 1);
+  wdelta_push_free(push);
   wdelta_close(repository);
 
   repository = open_as("errors", "host", NULL);

@@ -167,16 +167,15 @@ class PreviousTest(testing.Case):
         self.check_all()
 
     def test_state_directory_that_cannot_be(self):
-        a, b, _ = self.steps()
+        a, b, c = self.steps()
         self.push(a)
-        place = self.write("a-file", "x") / "state"
-        done = self.run_any("push", b, self.repo, env={"WDELTA_STATE_DIR": str(place)})
-        self.assertIn(done.code, (0, 3), self.told(done))
-        if done.code == 3:
-            self.assert_one_line_error(done)
-            self.assertIn("a-file", done.err)
-        else:
-            self.originals[done.out.strip()] = b
+        nowhere = {"WDELTA_STATE_DIR": "", "XDG_STATE_HOME": "", "HOME": ""}
+        for step, env, said in ((b, {"WDELTA_STATE_DIR": str(self.write("a-file", "x") / "state")}, "a-file/state/"),
+                                (c, nowhere, "neither WDELTA_STATE_DIR nor HOME is set")):
+            done = self.run_any("push", step, self.repo, env=env)
+            self.assertEqual(done.code, 0, self.told(done))
+            self.assertRegex(done.err, f"wdelta: push: note: .*{said}")
+            self.originals[done.out.strip()] = step
         self.check_all()
 
     def test_state_is_found_through_the_environment(self):
