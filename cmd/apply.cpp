@@ -33,6 +33,7 @@ void refuse_input_as_output(const ApplyOptions& options) {
 }
 
 int run_apply(const ApplyOptions& options, Context& context) {
+  require_file_name(options.output);
   refuse_input_as_output(options);
   const Checkpoint base = open_checkpoint(options.base, context);
   const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());

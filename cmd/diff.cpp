@@ -159,6 +159,7 @@ void refuse_input_as_output(const DiffOptions& options) {
 }
 
 int run_diff(const DiffOptions& options, Context& context) {
+  require_file_name(options.output);
   refuse_input_as_output(options);
   const Checkpoint base = open_checkpoint(options.base, context);
   const Checkpoint next = open_checkpoint(options.next, context);

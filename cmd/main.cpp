@@ -158,7 +158,9 @@ void allow_open_files() {
 
 int run(int argc, char** argv) {
   allow_open_files();
-  signal(SIGPIPE, SIG_IGN);  // a reader that has gone is found where it is written to
+  // A reader that has gone, and a file that may not grow any more, are found where they are written to.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   Context context;
   if (!keep_streams_apart()) return print_error(context, system_error(errno, "/dev/null", "open"));
   CLI::App app("wdelta: git for weights", "wdelta");

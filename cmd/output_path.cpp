@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output_path.hpp"
 
+#include "base/error.hpp"
+
 #include <system_error>
 
 namespace wdelta::cmd {
@@ -14,6 +16,11 @@ bool is_or_lies_in(const std::filesystem::path& path, const std::filesystem::pat
     if (std::filesystem::equivalent(at, input, ignored)) return true;
     if (!at.has_relative_path()) return false;
   }
+}
+
+void require_file_name(const std::string& output) {
+  if (output == "-")
+    throw Error(Fault::usage, output, "nothing is written to stdout", "name a file, or ./- if that is its name");
 }
 
 }  // namespace wdelta::cmd

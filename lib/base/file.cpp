@@ -119,7 +119,9 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
 
 void require_replaceable(const std::filesystem::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return;
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  if (S_ISDIR(status.st_mode))
+    throw Error(Fault::local, path.string(), "is a directory, and the output is a file", "name a file in it");
   throw Error(Fault::local, path.string(), "is not a regular file, and an output would take its place", "name a file");
 }
 

@@ -79,9 +79,9 @@ enum class Overwrite {
 /// `synced`: on the disk before its name appears. `cached`: left to the system, as cp leaves it.
 enum class Durability { cached, synced };
 
-/// For outputs that a user names: throws local where a device, a pipe or a socket is there, or a symlink to one, which
-/// a file would take the place of, and nothing would come out of it. Any other symlink is replaced itself: what it
-/// leads to, as a blob of the Hub's cache, may be named by what is in it.
+/// For output files that a user names: throws local where a directory is there, or a device, a pipe or a socket, or a
+/// symlink to one, which a file would take the place of, and nothing would come out of it. Any other symlink is
+/// replaced itself: what it leads to, as a blob of the Hub's cache, may be named by what is in it.
 void require_replaceable(const std::filesystem::path& path);
 
 /// A file that appears under its name only by commit(), whole. Until then it lies beside it under a temporary name that

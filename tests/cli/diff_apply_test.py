@@ -229,14 +229,21 @@ class DiffApplyTest(testing.Case):
         old = self.write_weights("old.safetensors", tensors := self.some_weights())
         new = self.write_weights("new.safetensors", self.moved(tensors))
         delta = self.diff(old, new, self.scratch / "delta")
-        pipe, link, dangling = (self.scratch / name for name in ("pipe", "link", "dangling"))
+        pipe, link, dangling, folder = (self.scratch / name for name in ("pipe", "link", "dangling", "folder"))
         os.mkfifo(pipe)
         link.symlink_to(pipe)
+        folder.mkdir()
         for output in (pipe, link, "/dev/null"):
             before = os.lstat(output)
             for words in (("diff", old, new), ("apply", old, delta)):
                 self.run_fails(3, *words, "-o", output, says="not a regular file")
             self.assertTrue(os.path.samestat(os.lstat(output), before))
+        for words in (("diff", old, new), ("apply", old, delta)):
+            for output in (folder, f"{folder}/", "."):
+                self.run_fails(3, *words, "-o", output, says="is a directory", cwd=self.scratch)
+            self.run_fails(2, *words, "-o", "-", says="stdout", absent=self.scratch / "-", cwd=self.scratch)
+            self.run_ok(*words, "-o", "./-", cwd=self.scratch)
+            (self.scratch / "-").unlink()
         # A symlink is replaced itself.
         kept = self.write("kept", b"kept")
         for target in (kept, self.scratch / "nowhere"):

@@ -159,6 +159,19 @@ class FaultsTest(testing.Case):
             self.assert_same_tree(disk / "out", steps[i])
 
     @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not installed")
+    def test_files_that_may_not_grow(self):
+        (a, b), repo, out = self.steps(), self.scratch / "repo", self.scratch / "out"
+        self.run_ok("push", a, repo)
+        self.run_ok("diff", a, b, "-o", self.scratch / "delta")
+        before = testing.describe(repo)
+        limit = {"prefix": ("prlimit", "--fsize=10000"), "says": "File too large"}
+        for words in (["diff", a, b, "-o", out], ["apply", a, self.scratch / "delta", "-o", out], ["push", b, repo],
+                      ["push", b, self.scratch / "another"], ["pull", repo, out]):
+            self.run_fails(3, *words, **limit)
+        self.assertEqual(testing.describe(repo), before)
+        self.run_ok("verify", repo)
+
+    @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not installed")
     def test_open_files_do_not_grow_with_shards_and_deltas(self):
         steps, repo = [], self.scratch / "repo"
         tensors = [self.some_weights(count=1, elements=50) for _ in range(60)]
