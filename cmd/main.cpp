@@ -100,11 +100,20 @@ void print_version(Context& context) {
 // has no thread for that they end the program, and what it leaves behind is removed by the next one.
 std::atomic<int> received_signal = 0;
 
-void take_signals(std::stop_source stop) {
+// Those that ask for an end, but for what is to be ignored: by nohup(1), or by a shell for what it runs in the
+// background.
+sigset_t requests_to_stop() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (const int number : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals, number);
+  }
+  return signals;
+}
+
+void take_signals(std::stop_source stop) {
+  const sigset_t signals = requests_to_stop();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::vector<std::jthread> threads;
   const bool are_taken = begin_thread(threads, [signals, stop]() mutable {
@@ -127,8 +136,8 @@ int print_error(Context& context, const Error& error) {
   if (!error.object().empty()) line += error.object() + ": ";
   say("{}\n", printable(line + error.what()));
   if (!error.hint().empty()) say("hint: {}\n", printable(error.hint()));
-  const bool terminated = error.fault() == Fault::interrupted && received_signal == SIGTERM;
-  const int status = terminated ? 143 : exit_code_of(error.fault());
+  const bool is_told = error.fault() == Fault::interrupted && received_signal != 0;
+  const int status = is_told ? 128 + received_signal : exit_code_of(error.fault());  // as a shell says it
   // One document for each run: a verification that failed has printed its findings already.
   if (context.json && !context.answered) {
     context.print({{"error",

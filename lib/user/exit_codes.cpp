@@ -16,6 +16,7 @@ constexpr ExitCode k_exit_codes[] = {
     {8, "network"},
     {9, "unsupported here"},
     {10, "verification failed, or diff --exit-code found differences"},
+    {129, "hung up, nothing half-done left"},
     {130, "interrupted, nothing half-done left"},
     {143, "terminated, nothing half-done left"},
 };

@@ -12,6 +12,7 @@ import unittest
 
 import testing
 
+STATUSES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 ROUNDS = int(os.environ.get("ROUNDS", 20))
 
 
@@ -107,7 +108,7 @@ class InterruptsTest(testing.Case):
         stopped = 0
         for words in runs:
             usual = self.time_of(*words)
-            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)) * 2:
+            for number, code in list(STATUSES.items()) * 2:
                 remove(out)
                 done = self.run_with_signal(number, self.random.uniform(0, usual), *words)
                 # Before main has set up anything the signal itself ends the program, which a shell reports just so.
@@ -126,7 +127,7 @@ class InterruptsTest(testing.Case):
         ids = [self.run_ok("push", step, repo).strip() for step in steps]
         usual = self.time_of("pull", f"{repo}@{ids[0]}", out)
         for i in range(8):
-            number, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[i % 2]
+            number, code = list(STATUSES.items())[i % 3]
             for words in (["push", steps[i % 2], repo, "--step", i], ["pull", f"{repo}@{ids[1 - i % 2]}", out]):
                 done = self.run_with_signal(number, self.random.uniform(0, usual), *words)
                 self.assertIn(done.code, (0, code, -number), self.told(done))
@@ -145,7 +146,7 @@ class InterruptsTest(testing.Case):
                             (["pull", repo, out], out / ".wdelta" / "lock")):
             with open(lock, "r+b") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
-                for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+                for number, code in STATUSES.items():
                     child = self.start(*words)
                     told = child.stderr.readline().decode()  # it says that it waits
                     self.assertIn("waiting", told)
@@ -158,6 +159,24 @@ class InterruptsTest(testing.Case):
                 self.assertIsNone(child.poll())
             self.assertEqual(child.wait(10), 0)  # the lock is free now
             child.communicate()
+
+    def test_what_a_shell_wants_ignored_is_ignored(self):
+        """As nohup(1) does, and a script for what it runs in the background."""
+        step, = self.make_run("run", "--size", "1M", "--single", "--steps", 1)
+        repo = self.scratch / "repo"
+        self.run_ok("push", step, repo)
+        lock, = (self.scratch / "state").glob("push/*/main.json.lock")
+        for number in STATUSES:
+            with open(lock, "r+b") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                child = self.start("push", step, repo, "--step", number,
+                                   preexec_fn=lambda number=number: signal.signal(number, signal.SIG_IGN))
+                self.assertIn(b"waiting", child.stderr.readline())
+                child.send_signal(number)
+                time.sleep(0.2)
+                self.assertIsNone(child.poll())
+            child.communicate(timeout=10)
+            self.assertEqual(child.returncode, 0)
         self.run_ok("verify", repo)
         self.assert_no_leftovers()
 

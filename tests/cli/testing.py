@@ -85,7 +85,7 @@ class Case(unittest.TestCase):
         errors = [line for line in done.err.splitlines() if line.startswith("wdelta: ") and not notes.match(line)]
         self.assertEqual(len(errors), 1, self.told(done))
         command = next((word for word in done.words if not str(word).startswith("-")), "")
-        form = "interrupted" if done.code in (130, 143) else ".+: .+"
+        form = "interrupted" if done.code in (129, 130, 143) else ".+: .+"
         self.assertRegex(errors[0], rf"^wdelta: {re.escape(str(command))}: {form}", self.told(done))
         behind = done.err.splitlines()[done.err.splitlines().index(errors[0]) + 1:]
         self.assertTrue(all(line.startswith("hint: ") for line in behind) and len(behind) <= 1, self.told(done))
