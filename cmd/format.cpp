@@ -22,6 +22,7 @@ std::string share_text(std::uint64_t part, std::uint64_t whole) {
   if (part == 0 || whole == 0) return "0 %";
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   if (percent < 0.001) return "<0.001 %";
+  if (percent >= 99.95 && part < whole) return ">99.9 %";
   return fmt::format("{:.{}f} %", percent, percent < 0.9995 ? 3 : percent < 99.95 ? 2 : 0);
 }
 

@@ -10,7 +10,7 @@ namespace wdelta::cmd {
 
 /// 1536 → "1.5 KiB".
 std::string size_text(std::uint64_t bytes);
-/// 0.0278 → "2.78 %"; three digits that matter.
+/// 0.0278 → "2.78 %"; three digits that matter. Neither nothing nor all where it is only nearly so.
 std::string share_text(std::uint64_t part, std::uint64_t whole);
 /// 22030848 → "22,030,848".
 std::string count_text(std::uint64_t count);

@@ -143,6 +143,14 @@ class DiffApplyTest(testing.Case):
         self.assertEqual(stat[-1], lines[-1])
         self.assertEqual(self.run_ok("diff", a, b, "-q"), "")
 
+    def test_nearly_all_is_not_all(self):
+        elements = 200_000
+        old = self.write_weights("old.safetensors", [("x", "U8", [elements], bytes(elements))])
+        for changed, said in ((1, "(<0.001 %)"), (elements - 1, "(>99.9 %)"), (elements, "(100 %)")):
+            content = b"\1" * changed + bytes(elements - changed)
+            new = self.write_weights("new.safetensors", [("x", "U8", [elements], content)])
+            self.assertIn(f"{changed:,} of 200,000 elements changed {said}", self.run_ok("diff", old, new))
+
     def test_many_files_side_by_side(self):
         """Shards and revisions of them, on one thread and on more than there are shards: the same delta and result."""
         steps, repo = self.make_run("run", "--size", "24M", "--shards", 8, "--steps", 3), self.scratch / "repo"
