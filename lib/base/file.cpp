@@ -137,7 +137,8 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, {})),
       fd_(std::move(other.fd_)),
       appended_(other.appended_),
-      expected_(other.expected_) {}
+      expected_(other.expected_),
+      has_failed_(other.has_failed()) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -145,11 +146,18 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(appended_, other.appended_);
   std::swap(expected_, other.expected_);
+  has_failed_ = other.has_failed_.exchange(has_failed_);
   return *this;
 }
 
 OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::fail(const char* what) {
+  const int code = errno;
+  has_failed_ = true;
+  throw system_error(code, path_.string(), what);
 }
 
 // In pieces of an aligned 256 KiB. For larger ones the kernel looks for as large a stretch of free memory, which takes
@@ -164,7 +172,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> by
     const auto size = std::min<std::uint64_t>(bytes.size(), k_write_bytes - offset % k_write_bytes);
     const ssize_t wrote = uninterrupted(
         [&] { return ::pwrite(fd_.get(), bytes.data(), static_cast<std::size_t>(size), static_cast<off_t>(offset)); });
-    if (wrote < 0) throw system_error(errno, path_.string(), "write");
+    if (wrote < 0) fail("write");
     offset += static_cast<std::uint64_t>(wrote);
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
   }
@@ -188,9 +196,8 @@ void OutputFile::reserve(std::uint64_t size_bytes) {
   if (size_bytes == 0) return;
   // Without a reservation a full disk shows only after minutes of work. Not every file system can reserve.
   if (uninterrupted([&] { return ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size_bytes)); }) == 0) return;
-  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) throw system_error(errno, path_.string(), "reserve space");
-  if (::ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0)
-    throw system_error(errno, path_.string(), "set size");
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) fail("reserve space");
+  if (::ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0) fail("set size");
 }
 
 bool OutputFile::clone(const File& file) {
@@ -204,7 +211,7 @@ std::uint64_t OutputFile::copy_range(const File& file, std::uint64_t offset, std
   auto to = from;
   const ssize_t copied =
       uninterrupted([&] { return ::copy_file_range(file.fd_.get(), &from, fd_.get(), &to, size_bytes, 0); });
-  if (copied < 0 && (errno == ENOSPC || errno == EDQUOT)) throw system_error(errno, path_.string(), "write");
+  if (copied < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) fail("write");
   return copied < 0 ? 0 : static_cast<std::uint64_t>(copied);
 }
 

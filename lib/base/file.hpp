@@ -3,6 +3,7 @@
 
 #include "base/reader.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -121,17 +122,23 @@ class OutputFile {
   std::uint64_t size_bytes() const;
   /// Reads back what was written.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  /// Whether bytes did not get into it, as on a full disk, and another source of them would be of no use.
+  bool has_failed() const { return has_failed_; }
   /// Gives the file its name. Unless it overwrites, throws conflict when the name is taken.
   void commit(Overwrite overwrite, Durability durability);
   /// The same under another name in a directory of the same file system.
   void commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability);
 
  private:
+  /// Throws what errno says.
+  [[noreturn]] void fail(const char* what);
+
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   Fd fd_;
   std::uint64_t appended_ = 0;
   Durability expected_;
+  std::atomic<bool> has_failed_ = false;
 };
 
 /// A directory that appears under its name only by commit(), with all that was put into it.

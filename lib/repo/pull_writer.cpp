@@ -136,8 +136,8 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
     }
     write_version(finder.find(file.identity), &output, execution);
   } catch (const Error& error) {
-    // Whatever is wrong, the local files are the first suspects: the repository can do without them.
-    if (local.empty() || error.fault() == Fault::interrupted) throw;
+    // Whatever is wrong with what is read, the local files are the first suspects: the repository can do without them.
+    if (local.empty() || output.has_failed() || error.fault() == Fault::interrupted) throw;
     execution.progress->note(fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
     VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
     write_version(stored.find(file.identity), &output, execution);

@@ -162,12 +162,16 @@ class FaultsTest(testing.Case):
     def test_files_that_may_not_grow(self):
         (a, b), repo, out = self.steps(), self.scratch / "repo", self.scratch / "out"
         self.run_ok("push", a, repo)
+        newer, pulled = shutil.copytree(repo, self.scratch / "newer"), self.scratch / "pulled"
+        self.run_ok("pull", repo, pulled)
+        self.run_ok("push", b, newer)
         self.run_ok("diff", a, b, "-o", self.scratch / "delta")
         before = testing.describe(repo)
         limit = {"prefix": ("prlimit", "--fsize=10000"), "says": "File too large"}
         for words in (["diff", a, b, "-o", out], ["apply", a, self.scratch / "delta", "-o", out], ["push", b, repo],
-                      ["push", b, self.scratch / "another"], ["pull", repo, out]):
-            self.run_fails(3, *words, **limit)
+                      ["push", b, self.scratch / "another"], ["pull", repo, out], ["pull", newer, pulled]):
+            done = self.run_fails(3, *words, **limit)
+            self.assertNotIn("anew", done.err)  # other sources would be of no use
         self.assertEqual(testing.describe(repo), before)
         self.run_ok("verify", repo)
 
