@@ -30,6 +30,7 @@ class ByteReader {
   /// How many bytes to ask for at a time when all are read: a multiple of 256 KiB. Little where bytes are at hand, so
   /// that they can be worked on in the cache that they are read into; much where each call costs.
   virtual std::size_t piece_bytes() const { return k_large_piece_bytes; }
+  bool is_at_hand() const { return piece_bytes() < k_large_piece_bytes; }
   /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
   virtual void check_unchanged() const {}
   /// The same bytes where they lie in memory, where they can be had so; the range lies inside.

@@ -28,7 +28,7 @@ Digest digest_by_segments(const ByteReader& reader, const Execution& execution, 
     };
   };
   // Runs are for what may be mapped. Threads that share what comes from afar read it in about the order of its bytes.
-  if (reader.piece_bytes() < ByteReader::k_large_piece_bytes) {
+  if (reader.is_at_hand()) {
     parallel_in_runs(tree.segment_count(), execution, make_worker);
   } else {
     parallel_for(tree.segment_count(), execution, make_worker);

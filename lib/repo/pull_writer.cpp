@@ -28,8 +28,9 @@ PullWriter::PullWriter(const Repository& repository, const RecipeGraph& recipes,
 void PullWriter::expect(const ManifestFile& file) {
   if (file.content) return;
   if (!graph_.can_make(file.identity.digest)) throw no_recipe(file.identity.path, file.identity.digest, graph_);
-  for (const Digest& digest : graph_.at_hand_for(file.identity.digest)) at_hand_.at(digest).source.expect();
-  for (const std::string& object : graph_.objects_for(file.identity.digest)) objects_[object].expect();
+  const RecipeGraph::Sources sources = graph_.sources_of(file.identity.digest);
+  for (const Digest& digest : sources.at_hand) at_hand_.at(digest).source.expect();
+  for (const std::string& object : sources.objects) objects_[object].expect();
 }
 
 std::uint64_t PullWriter::cost(const ManifestFile& file) const {
@@ -120,15 +121,15 @@ bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& outpu
 
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution) {
   if (write_as_it_arrives(file, output, execution)) return;
-  const std::vector<Digest> local = graph_.at_hand_for(file.identity.digest);
+  const RecipeGraph::Sources sources = graph_.sources_of(file.identity.digest);
   VersionFinder finder(*repository_, graph_, *engine_, execution);
   try {
-    for (const Digest& digest : local) {
+    for (const Digest& digest : sources.at_hand) {
       AtHand& at_hand = at_hand_.at(digest);
       const CheckpointFile& held = at_hand.held->file;
       finder.add_at_hand({held.path, held.size_bytes, digest}, at_hand.source.take([&] { return held.open(); }));
     }
-    for (const std::string& object : graph_.objects_for(file.identity.digest)) {
+    for (const std::string& object : sources.objects) {
       const auto expected = objects_.find(object);
       if (!keeps_objects_open_ || expected == objects_.end()) continue;
       auto reader = expected->second.take([&] { return open(object); });
@@ -137,7 +138,7 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
     write_version(finder.find(file.identity), &output, execution);
   } catch (const Error& error) {
     // Whatever is wrong with what is read, the local files are the first suspects: the repository can do without them.
-    if (local.empty() || output.has_failed() || error.fault() == Fault::interrupted) throw;
+    if (sources.at_hand.empty() || output.has_failed() || error.fault() == Fault::interrupted) throw;
     execution.progress->note(fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
     VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
     write_version(stored.find(file.identity), &output, execution);

@@ -201,27 +201,21 @@ std::vector<ModelReference> RecipeGraph::references_for(const Digest& digest) co
   return found;
 }
 
-std::vector<std::string> RecipeGraph::objects_for(const Digest& digest) const {
+RecipeGraph::Sources RecipeGraph::sources_of(const Digest& digest) const {
   std::map<Digest, Recipe> recipes;
   collect(digest, recipes);
-  std::set<std::string> found;
-  for (const auto& [made, recipe] : recipes) {
-    if (!recipe.reference) found.insert(recipe.bytes.object);
-  }
-  return {found.begin(), found.end()};
-}
-
-std::vector<Digest> RecipeGraph::at_hand_for(const Digest& digest) const {
-  std::map<Digest, Recipe> recipes;
-  collect(digest, recipes);
-  std::set<Digest> found;
+  std::set<Digest> at_hand;
+  std::set<std::string> objects;
   const auto add = [&](const Digest& each) {
     const auto way = ways_.find(each);
-    if (way != ways_.end() && way->second.recipe == k_at_hand) found.insert(each);
+    if (way != ways_.end() && way->second.recipe == k_at_hand) at_hand.insert(each);
   };
   add(digest);
-  for (const auto& [made, recipe] : recipes) std::ranges::for_each(recipe.base, add);
-  return {found.begin(), found.end()};
+  for (const auto& [made, recipe] : recipes) {
+    std::ranges::for_each(recipe.base, add);
+    if (!recipe.reference) objects.insert(recipe.bytes.object);
+  }
+  return {{at_hand.begin(), at_hand.end()}, {objects.begin(), objects.end()}};
 }
 
 std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std::size_t generations) const {

@@ -90,10 +90,12 @@ class RecipeGraph {
   std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }
   /// The best recipes for `digest` and for all that it is made from.
   void collect(const Digest& digest, std::map<Digest, Recipe>& into) const;
-  /// The objects that the best way to `digest` takes bytes from, each once.
-  std::vector<std::string> objects_for(const Digest& digest) const;
-  /// What is at hand of the things that the best way to `digest` begins with.
-  std::vector<Digest> at_hand_for(const Digest& digest) const;
+  /// What the best way to `digest` begins with: what is at hand, and the objects that it takes bytes from; each once.
+  struct Sources {
+    std::vector<Digest> at_hand;
+    std::vector<std::string> objects;
+  };
+  Sources sources_of(const Digest& digest) const;
   /// What a book for these files holds: their best recipes back to files stored whole, and every other recipe of theirs
   /// up to `generations` deltas back, so that who has an old version comes from there though an anchor lies between.
   std::vector<Recipe> book_for(const std::vector<Digest>& files, std::size_t generations) const;

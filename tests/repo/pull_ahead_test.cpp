@@ -16,7 +16,7 @@ using namespace testing;
 TEST_CASE("over a network the next delta is fetched before the one that is being read has come to its end") {
   for (const auto way : {&pull, &pull_swap}) {
     RemoteRun run;
-    REQUIRE(run.deltas().size() == k_shards);
+    REQUIRE(run.deltas().size() == RemoteRun::k_shards);
     std::mutex mutex;
     std::condition_variable changed;
     std::set<std::string> begun;
@@ -30,7 +30,7 @@ TEST_CASE("over a network the next delta is fetched before the one that is being
       const std::chrono::seconds patience(in_time ? 20 : 0);
       in_time = changed.wait_for(lock, patience, [&] { return begun.size() > 1; }) && in_time;
     };
-    CHECK(run.pull(1, SilentExecution(), way).written_files == k_shards);
+    CHECK(run.pull(1, SilentExecution(), way).written_files == RemoteRun::k_shards);
     CHECK(in_time);
     CHECK((files_below(run.directory()) == files_below(run.checkpoint(1))));
   }

@@ -16,21 +16,6 @@
 
 namespace wdelta::testing {
 
-inline constexpr int k_shards = 4;
-
-/// Shards whose deltas are too large to share an object.
-inline void write_shards(const fs::path& directory, int step) {
-  for (int shard = 0; shard < k_shards; ++shard) {
-    std::mt19937_64 random(static_cast<unsigned>(shard));
-    TestTensor tensor = random_tensor("t", {"F32", 32}, 700'000, random);
-    for (std::size_t i = 0; step > 0 && i < tensor.bytes.size(); i += 4) {
-      tensor.bytes[i] ^= static_cast<std::uint8_t>(random());
-      tensor.bytes[i + 1] ^= static_cast<std::uint8_t>(random());
-    }
-    put_file(directory / ("model-" + std::to_string(shard) + ".safetensors"), safetensors_file({tensor}));
-  }
-}
-
 /// Tells the store's bucket of each read.
 class WatchedReader final : public ByteReader {
  public:
@@ -53,6 +38,8 @@ class WatchedReader final : public ByteReader {
 /// A repository behind a network, and a directory that holds its first commit of two.
 class RemoteRun {
  public:
+  static constexpr int k_shards = 4;
+
   RemoteRun() {
     MemoryTraits traits;
     traits.is_remote = true;
@@ -95,6 +82,18 @@ class RemoteRun {
   std::function<void(const std::string& key)> before_read = [](const std::string&) {};
 
  private:
+  // Of sizes whose deltas are too large to share an object.
+  static void write_shards(const fs::path& directory, int step) {
+    for (int shard = 0; shard < k_shards; ++shard) {
+      std::mt19937_64 random(static_cast<unsigned>(shard));
+      TestTensor tensor = random_tensor("t", {"F32", 32}, 700'000, random);
+      for (std::size_t i = 0; step > 0 && i < tensor.bytes.size(); i += 4) {
+        tensor.bytes[i] ^= static_cast<std::uint8_t>(random());
+        tensor.bytes[i + 1] ^= static_cast<std::uint8_t>(random());
+      }
+      put_file(directory / ("model-" + std::to_string(shard) + ".safetensors"), safetensors_file({tensor}));
+    }
+  }
   std::set<std::string> objects() const {
     std::set<std::string> keys;
     for (const Store::Listed& listed : MemoryStore(bucket_).list("objects/")) keys.insert(listed.key);

@@ -171,7 +171,7 @@ TEST_CASE("a deep check over a network fetches no large object twice") {
     ++large;
     CHECK_MESSAGE(gets[listed.key] == 1, listed.key);
   }
-  CHECK(large == 2 * k_shards);
+  CHECK(large == 2 * RemoteRun::k_shards);
 }
 
 TEST_CASE("a directory is compared file by file, and the tensors that differ are named") {
