@@ -25,7 +25,6 @@ import kill_points  # noqa: E402
 import safetensors  # noqa: E402
 import testing  # noqa: E402
 
-SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LONGEST_RUN = 0.06  # seconds within which a signal comes; a run of these sizes takes about as long
 
 
@@ -72,7 +71,7 @@ class Soak:
     def run_injured(self, rng, host, *words):
         """A run that something happens to; returns it, and the exit codes that this may lead to."""
         injury = rng.choice(["none", "signal", "signal", "kill point" if self.can_preload else "kill"])
-        number = rng.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+        number = rng.choice([signal.SIGKILL, *testing.STOPPED])
         if injury == "kill point":
             at = f"{rng.choice(['before', 'after'])}:{rng.randrange(1, 90)}"
             done = self.run(*words, host=host, **kill_points.environment(self.scratch, at))
@@ -85,7 +84,7 @@ class Soak:
             child.send_signal(number)
             out, err = child.communicate(timeout=600)
             done = subprocess.CompletedProcess(words, child.returncode, out, err)
-            allowed = (0, -number, SIGNALS.get(number, 0))
+            allowed = (0, -number, testing.STOPPED.get(number, 0))
         with self.lock:
             self.counts[f"{words[0]}: exit {done.returncode}"] += 1
         return done, allowed
@@ -173,7 +172,7 @@ class Server:
             known = list(self.soak.pushed)
         wrong = kill_points.mixture(found, known)
         require(wrong is None, f"{self.directory}: {wrong}")
-        if done.returncode in (130, 143):
+        if done.returncode in testing.STOPPED.values():
             left = [str(path) for path in self.directory.rglob(".*.wdelta-??????")]
             require(not left, f"exit {done.returncode} left {left}")
 

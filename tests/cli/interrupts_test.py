@@ -12,7 +12,6 @@ import unittest
 
 import testing
 
-STATUSES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 ROUNDS = int(os.environ.get("ROUNDS", 20))
 
 
@@ -108,7 +107,7 @@ class InterruptsTest(testing.Case):
         stopped = 0
         for words in runs:
             usual = self.time_of(*words)
-            for number, code in list(STATUSES.items()) * 2:
+            for number, code in list(testing.STOPPED.items()) * 2:
                 remove(out)
                 done = self.run_with_signal(number, self.random.uniform(0, usual), *words)
                 # Before main has set up anything the signal itself ends the program, which a shell reports just so.
@@ -127,7 +126,7 @@ class InterruptsTest(testing.Case):
         ids = [self.run_ok("push", step, repo).strip() for step in steps]
         usual = self.time_of("pull", f"{repo}@{ids[0]}", out)
         for i in range(8):
-            number, code = list(STATUSES.items())[i % 3]
+            number, code = list(testing.STOPPED.items())[i % 3]
             for words in (["push", steps[i % 2], repo, "--step", i], ["pull", f"{repo}@{ids[1 - i % 2]}", out]):
                 done = self.run_with_signal(number, self.random.uniform(0, usual), *words)
                 self.assertIn(done.code, (0, code, -number), self.told(done))
@@ -146,7 +145,7 @@ class InterruptsTest(testing.Case):
                             (["pull", repo, out], out / ".wdelta" / "lock")):
             with open(lock, "r+b") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
-                for number, code in STATUSES.items():
+                for number, code in testing.STOPPED.items():
                     child = self.start(*words)
                     told = child.stderr.readline().decode()  # it says that it waits
                     self.assertIn("waiting", told)
@@ -166,7 +165,7 @@ class InterruptsTest(testing.Case):
         repo = self.scratch / "repo"
         self.run_ok("push", step, repo)
         lock, = (self.scratch / "state").glob("push/*/main.json.lock")
-        for number in STATUSES:
+        for number in testing.STOPPED:
             with open(lock, "r+b") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 child = self.start("push", step, repo, "--step", number,

@@ -4,7 +4,6 @@
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -305,7 +304,7 @@ class SwapTest(testing.Case):
         # The signal comes at any moment; how many come in time depends on the machine, so that there are as many tries
         # as it takes to stop a few.
         for i in range(200):
-            number, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[i % 2]
+            number, code = list(testing.STOPPED.items())[i % 3]
             child = subprocess.Popen(self.command("pull", "--swap", self.at(wanted), self.out), env=self.environment(),
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(self.random.uniform(0, usual))

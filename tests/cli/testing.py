@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,10 @@ WDELTA = os.environ.get("WDELTA", "")
 MAKE_RUN = os.environ.get("MAKE_RUN", "")
 _LEFTOVER = re.compile(r"\..*\.wdelta-[^/]{6}")
 _STATE = ".wdelta"  # what pull keeps beside a checkpoint
+
+
+# What asks the program to stop, and the exit status that says so.
+STOPPED = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 class Run:
@@ -85,7 +90,7 @@ class Case(unittest.TestCase):
         errors = [line for line in done.err.splitlines() if line.startswith("wdelta: ") and not notes.match(line)]
         self.assertEqual(len(errors), 1, self.told(done))
         command = next((word for word in done.words if not str(word).startswith("-")), "")
-        form = "interrupted" if done.code in (129, 130, 143) else ".+: .+"
+        form = "interrupted" if done.code in STOPPED.values() else ".+: .+"
         self.assertRegex(errors[0], rf"^wdelta: {re.escape(str(command))}: {form}", self.told(done))
         behind = done.err.splitlines()[done.err.splitlines().index(errors[0]) + 1:]
         self.assertTrue(all(line.startswith("hint: ") for line in behind) and len(behind) <= 1, self.told(done))
