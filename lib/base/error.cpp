@@ -11,6 +11,7 @@ Error system_error(int code, std::string object, const std::string& what) {
   std::string hint;
   if (code == ENOSPC || code == EDQUOT)
     hint = "free some space, or files (df -i); nothing half-written was left behind";
+  if (code == EMFILE || code == ENFILE) hint = "allow more open files (ulimit -n, ulimit -Hn)";
   if (code == ESTALE) hint = "the file server no longer has it: it was replaced or removed meanwhile; run this again";
   return Error(fault, std::move(object), what + ": " + std::generic_category().message(code), hint);
 }

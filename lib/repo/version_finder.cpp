@@ -110,12 +110,12 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
 }
 
 // `path` is made from it.
-std::shared_ptr<const ByteReader> VersionFinder::open(const std::string& object, const std::string& path) const {
+std::shared_ptr<const ByteReader> VersionFinder::open(const std::string& object, const std::string& path) {
   if (const auto found = open_objects_.find(object); found != open_objects_.end()) return found->second;
   const std::string key = object_key(object);
   auto reader = repository_->store().get(key);
   if (!reader) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path), k_repair_hint);
-  return reader;
+  return open_objects_[object] = std::move(reader);
 }
 
 FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {

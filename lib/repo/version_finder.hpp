@@ -39,14 +39,14 @@ class VersionFinder {
 
  private:
   FileVersion make(const Recipe& recipe, const std::string& path);
-  std::shared_ptr<const ByteReader> open(const std::string& object, const std::string& path) const;
+  std::shared_ptr<const ByteReader> open(const std::string& object, const std::string& path);
 
   const Repository* repository_;
   const RecipeGraph* graph_;
   const Engine* engine_;
   const Execution* execution_;
   std::map<Digest, FileVersion> versions_;
-  std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;
+  std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one
 };
 
 }  // namespace wdelta
