@@ -21,7 +21,7 @@ struct CheckpointFile {
   std::string path;  ///< its place: relative, parts separated by '/'
   std::uint64_t size_bytes = 0;
   bool executable = false;
-  std::function<std::shared_ptr<const ByteReader>()> open;
+  std::function<std::shared_ptr<const ByteReader>()> open;  ///< of a Checkpoint: safe from several threads
   std::optional<FileStamp> stamp;  ///< of a file on disk, as it was when the checkpoint was opened
   std::optional<Digest> digest;    ///< where it is known without reading
 };

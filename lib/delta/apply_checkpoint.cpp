@@ -26,16 +26,10 @@ struct FileState {
   bool executable = false;
   bool digest_known = true;
 };
-using FileStates = std::map<std::string, FileState>;
-
-FileStates states_of(const Checkpoint& base) {
-  FileStates states;
-  for (const CheckpointFile& file : base.files()) {
-    FileIdentity identity{file.path, file.size_bytes, file.digest.value_or(Digest())};
-    states[file.path] = {whole_version(std::move(identity), file.open(), Fault::base_mismatch), file.executable,
-                         file.digest.has_value()};
-  }
-  return states;
+FileState state_of(const CheckpointFile& file) {
+  FileIdentity identity{file.path, file.size_bytes, file.digest.value_or(Digest())};
+  return {whole_version(std::move(identity), file.open(), Fault::base_mismatch), file.executable,
+          file.digest.has_value()};
 }
 
 // `state` as the base that a delta wants. For a file of the base this takes the delta's word for its digest, which is
@@ -75,7 +69,8 @@ std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs
 
 void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_paths, const fs::path& output_path,
                  const Engine& engine, const Execution& execution) {
-  const FileStates base_states = states_of(base);
+  std::map<std::string, FileState> base_states;
+  for (const CheckpointFile& file : base.files()) base_states[file.path] = state_of(file);
   std::optional<FileState> made;  // by the delta before
   for (const auto& delta : open_deltas(delta_paths, execution)) {
     const std::vector<FileIdentity>& all_wanted = delta->description().base;
@@ -110,62 +105,102 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
   output.commit(Overwrite::yes, Durability::cached);
 }
 
-FileState apply_listed(const ListedFile& listed, const fs::path& directory, const FileStates& before,
-                       const Engine& engine, const Execution& execution) {
-  const fs::path kept = directory / k_files_folder / listed.identity.path;
-  const auto find_base = [&](const FileIdentity& wanted) {
-    const auto found = before.find(wanted.path);
-    if (found == before.end()) {
-      throw Error(Fault::base_mismatch, directory.string(),
-                  fmt::format("applies to a checkpoint with {:?}, which is not there", wanted.path));
+// A checkpoint and what directories of deltas make of it. What a place comes from is opened when it is asked for, and
+// closed with the answer: there may be more files than can be open at a time.
+class Chain {
+ public:
+  Chain(const Checkpoint& base, const std::vector<fs::path>& directories, const Engine& engine)
+      : directories_(&directories), engine_(&engine) {
+    constexpr std::uint64_t k_longest_list = 1'000'000'000;
+    for (const CheckpointFile& file : base.files()) base_[file.path] = &file;
+    lists_.reserve(directories.size());  // pointed into
+    for (const fs::path& directory : directories) {
+      const fs::path list_path = directory / k_list_name;
+      lists_.push_back(delta_list_from(read_small_file(list_path, k_longest_list), list_path.string()));
+      std::map<std::string, const ListedFile*>& places = places_.emplace_back();
+      for (const ListedFile& listed : lists_.back().files) places[listed.identity.path] = &listed;
     }
-    return require_base(found->second, wanted, directory.string());
-  };
-  switch (listed.as) {
-    case ListedAs::same:
-      return {find_base(listed.identity), listed.executable};
-    case ListedAs::file:
-      return {whole_version(listed.identity, std::make_shared<File>(File::open(kept)), Fault::corrupt),
-              listed.executable};
-    case ListedAs::delta:
-      break;
   }
-  const auto delta = open_delta(kept, execution);
-  if (delta->description().result != listed.identity) {
-    throw Error(Fault::corrupt, delta->name(), "makes another file than the list beside it says");
+
+  /// What the last directory makes, in the order of their places.
+  const std::map<std::string, const ListedFile*>& results() const { return places_.back(); }
+  /// Throws base_mismatch where a directory was made from another checkpoint than the one before makes.
+  FileState make(const ListedFile& result, const Execution& execution) const {
+    NoProgress silent;  // what counts is what is written
+    Execution quietly = execution;
+    quietly.progress = &silent;
+    Made made;
+    return make(places_.size() - 1, result, made, quietly);
   }
-  std::vector<FileVersion> bases;
-  for (const FileIdentity& wanted : delta->description().base) bases.push_back(find_base(wanted));
-  return {delta_version(delta, bases, engine), listed.executable};
-}
+
+ private:
+  // By how many directories were applied, and place: several files may be made from one.
+  using Made = std::map<std::pair<std::size_t, std::string>, FileState>;
+
+  FileState make(std::size_t index, const ListedFile& listed, Made& made, const Execution& execution) const {
+    const fs::path& directory = (*directories_)[index];
+    const fs::path kept = directory / k_files_folder / listed.identity.path;
+    const auto find_base = [&](const FileIdentity& wanted) {
+      return require_base(before(index, wanted.path, made, execution), wanted, directory.string());
+    };
+    switch (listed.as) {
+      case ListedAs::same:
+        return {find_base(listed.identity), listed.executable};
+      case ListedAs::file:
+        return {whole_version(listed.identity, std::make_shared<File>(File::open(kept)), Fault::corrupt),
+                listed.executable};
+      case ListedAs::delta:
+        break;
+    }
+    const auto delta = open_delta(kept, execution);
+    if (delta->description().result != listed.identity) {
+      throw Error(Fault::corrupt, delta->name(), "makes another file than the list beside it says");
+    }
+    std::vector<FileVersion> bases;
+    for (const FileIdentity& wanted : delta->description().base) bases.push_back(find_base(wanted));
+    return {delta_version(delta, bases, *engine_), listed.executable};
+  }
+
+  // What directory `index` finds at `place`.
+  const FileState& before(std::size_t index, const std::string& place, Made& made, const Execution& execution) const {
+    if (const auto found = made.find({index, place}); found != made.end()) return found->second;
+    const auto require = [&](const auto& places) {
+      const auto found = places.find(place);
+      if (found == places.end()) {
+        throw Error(Fault::base_mismatch, (*directories_)[index].string(),
+                    fmt::format("applies to a checkpoint with {:?}, which is not there", place));
+      }
+      return found->second;
+    };
+    FileState state =
+        index == 0 ? state_of(*require(base_)) : make(index - 1, *require(places_[index - 1]), made, execution);
+    return made.emplace(std::pair(index, place), std::move(state)).first->second;
+  }
+
+  const std::vector<fs::path>* directories_;
+  const Engine* engine_;
+  std::map<std::string, const CheckpointFile*> base_;
+  std::vector<DeltaList> lists_;
+  std::vector<std::map<std::string, const ListedFile*>> places_;  // of each list
+};
 
 void apply_directories(const Checkpoint& base, const std::vector<fs::path>& deltas, const fs::path& output_path,
                        const Engine& engine, const Execution& execution) {
-  constexpr std::uint64_t k_longest_list = 1'000'000'000;
   OutputDirectory output(output_path);
-  FileStates states = states_of(base);
-  for (const fs::path& path : deltas) {
-    const fs::path list_path = path / k_list_name;
-    const DeltaList list = delta_list_from(read_small_file(list_path, k_longest_list), list_path.string());
-    FileStates after;
-    for (const ListedFile& listed : list.files) {
-      after[listed.identity.path] = apply_listed(listed, path, states, engine, execution);
-    }
-    states = std::move(after);
-  }
-  std::vector<FileStates::const_iterator> files;
+  const Chain chain(base, deltas, engine);
+  std::vector<const ListedFile*> files;
   std::vector<std::uint64_t> sizes_bytes;
   std::uint64_t total = 0;
-  for (auto file = states.cbegin(); file != states.cend(); ++file) {
-    files.push_back(file);
-    sizes_bytes.push_back(file->second.version.identity.size_bytes);
+  for (const auto& [place, listed] : chain.results()) {
+    files.push_back(listed);
+    sizes_bytes.push_back(listed->identity.size_bytes);
     total += sizes_bytes.back();
   }
   require_space_at(output_path, total);
   execution.progress->begin("applying", total);
   for_each_place(sizes_bytes, engine, execution, [&](std::size_t index, const Execution& on) {
-    const auto& [place, state] = *files[index];
-    const fs::path target = output.inside() / place;
+    const FileState state = chain.make(*files[index], on);
+    const fs::path target = output.inside() / files[index]->identity.path;
     make_directories(target.parent_path());
     OutputFile file(target);
     write_version(state.version, &file, on);

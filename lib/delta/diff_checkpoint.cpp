@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <mutex>
 #include <numeric>
 #include <set>
 
@@ -150,15 +149,12 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
   DeltaList list;
   change.places.resize(next.files().size());
   list.files.resize(directory ? next.files().size() : 0);
-  std::mutex opening;  // of files that are rebuilt from a repository: one thread at a time
   const auto diff_place = [&](std::size_t index, const Execution& on) {
     const CheckpointFile& listed = next.files()[index];
     const CheckpointFile* base_file = base.find(listed.path);
     const auto target = directory ? std::optional(directory->inside() / k_files_folder / listed.path) : std::nullopt;
     if (target) make_directories(target->parent_path());
-    std::unique_lock lock(opening);
     const NextFile file{listed, listed.open()};
-    lock.unlock();
     PlaceChange& place = change.places[index];
     place = is_weights(listed.path) ? compare_tensors(base_files, base_file, file, target, choice, engine, on)
                                     : compare_bytes(base_file, file, on);

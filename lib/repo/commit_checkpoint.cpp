@@ -3,6 +3,7 @@
 
 #include "repo/version_finder.hpp"
 
+#include <mutex>
 #include <utility>
 
 namespace wdelta {
@@ -20,6 +21,7 @@ struct Opened {
   std::shared_ptr<const Repository> repository;
   Execution execution;
   RecipeGraph graph;
+  std::mutex finding;
   VersionFinder finder;
 };
 
@@ -31,7 +33,10 @@ Checkpoint checkpoint_of(std::shared_ptr<const Repository> repository, const Com
   std::vector<CheckpointFile> files;
   for (const ManifestFile& file : commit.manifest.files) {
     const auto open = [opened, file]() -> std::shared_ptr<const ByteReader> {
-      if (!file.content) return opened->finder.find(file.identity).reader();
+      if (!file.content) {
+        const std::lock_guard lock(opened->finding);
+        return opened->finder.find(file.identity).reader();
+      }
       return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(file.content->begin(), file.content->end()),
                                             file.identity.path);
     };

@@ -184,11 +184,13 @@ class FaultsTest(testing.Case):
             steps.append(self.scratch / f"step-{i}")
             for j, each in enumerate(tensors):
                 self.write_weights(f"step-{i}/model-{j:05}.safetensors", each)
-        few = {"prefix": ("prlimit", "--nofile=50:4096")}  # soft and hard
+        few = {"prefix": ("prlimit", "--nofile=50:50")}
+        fewer_than_may_be = {"prefix": ("prlimit", "--nofile=50:4096")}  # soft and hard: the program takes what it may
         for i in (0, 1):
-            self.run_ok("diff", steps[i], steps[i + 1], "-o", self.scratch / f"delta-{i}", **few)
-        ids = [self.run_ok("push", step, repo, **few).strip() for step in steps]
+            self.run_ok("diff", steps[i], steps[i + 1], "-o", self.scratch / f"delta-{i}", **fewer_than_may_be)
+        ids = [self.run_ok("push", step, repo, **fewer_than_may_be).strip() for step in steps]
         self.run_ok("verify", repo, **few)
+        self.run_ok("verify", repo, "--deep", **few)
         self.run_ok("verify", f"{repo}@main", **few)
         for i in (0, 2, 1):
             self.run_ok("pull", f"{repo}@{ids[i]}", self.scratch / "pulled", **few)
