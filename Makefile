@@ -82,7 +82,7 @@ check-torch: all ## tests of lib/python with torch, fetched once below the build
 fuzz: deps ## every fuzz target for FUZZ_SECONDS (60)
 	@tests/setup.sh packages clang libclang-rt-14-dev
 	@tests/setup.sh configure build-fuzz fuzz
-	@cmake --build build-fuzz -j $(JOBS)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 
 soak: all ## pushes and pulls killed at random for SOAK_SECONDS (120); SEED=N repeats one

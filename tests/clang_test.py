@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source is C++ to clang too, which the fuzz targets are made with: it is read whole, and no code is made of it.
+"""What the fuzz targets are made of is C++ to clang too, which makes them: it is read whole, and no code is made of it.
 
 Most sources include the same few headers: those are read once, and their templates made.
 
@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 SKIPPED = 77
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = [ROOT / "lib", ROOT / "tests" / "fuzz", ROOT / "tests" / "testing"]
 COMPILERS = {".cpp": "clang++", ".c": "clang"}
 # What says how a source is to be read; all else is about what is made of it.
 READING = ("-I", "-D", "-std", "-m", "-W", "-f")
@@ -31,7 +34,8 @@ UNUSUAL = ("-m", "-fno-")
 def reading(command):
     """The words of a compiler's command that say what to read and how; nothing where clang does not read that."""
     words = shlex.split(command["command"])
-    if os.path.splitext(command["file"])[1] not in COMPILERS:
+    source = Path(command["file"])
+    if source.suffix not in COMPILERS or not any(map(source.is_relative_to, FOLDERS)):
         return None
     kept = [command["file"]]
     for word, following in zip(words[1:], [*words[2:], ""]):
