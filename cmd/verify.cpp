@@ -86,23 +86,33 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
     for (const Finding& finding : report.findings) {
       findings.push_back({{"object", finding.object}, {"what", finding.what}, {"tensors", finding.tensors}});
     }
-    context.print({{"ok", report.findings.empty()},
+    Json unseen = Json::array();
+    for (const Unseen& each : report.unseen) unseen.push_back({{"object", each.object}, {"what", each.what}});
+    context.print({{"ok", report.is_ok()},
                    {"checked", report.checked},
                    {"checked_bytes", report.checked_bytes},
-                   {"findings", findings}});
+                   {"findings", findings},
+                   {"unseen", unseen}});
   } else {
     for (const Finding& finding : report.findings) {
       fmt::print("{}\n", printable(fmt::format("{}: {}", finding.object, finding.what)));
       if (!finding.tensors.empty())
         fmt::print("  tensors that differ: {}\n", printable(fmt::format("{}", fmt::join(finding.tensors, ", "))));
     }
+    for (const Unseen& each : report.unseen)
+      fmt::print("{}\n", printable(fmt::format("{}: not looked at: {}", each.object, each.what)));
   }
+  if (!report.is_ok()) std::fflush(stdout);
   if (!report.findings.empty()) {
-    std::fflush(stdout);
     throw Error(outcome.fault_when_found, arguments.subject,
                 fmt::format("{} of {} {} wrong: {}", report.findings.size(), report.checked,
                             report.findings.size() == 1 ? "is" : "are", report.findings.front().object),
                 report.hint);
+  }
+  if (!report.unseen.empty()) {
+    const Unseen& first = report.unseen.front();
+    throw Error(first.fault, arguments.subject,
+                fmt::format("was not looked at whole: {}: {}", first.object, first.what), report.hint);
   }
   if (!context.json && !context.quiet)
     fmt::print("ok: {} ({} checked, {})\n", outcome.subject, report.checked, size_text(report.checked_bytes));

@@ -15,9 +15,24 @@ namespace wdelta {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Whether it says nothing of the bytes that were asked for.
+bool is_of_looking(Fault fault) {
+  return fault == Fault::local || fault == Fault::network || fault == Fault::unsupported || fault == Fault::internal;
+}
+
+}  // namespace
+
 void VerifyReport::add(const std::string& object, const Error& error) {
+  if (error.fault() == Fault::interrupted) throw error;
   const bool said = error.object() == object || error.object().ends_with("/" + object);
-  findings.push_back({object, said ? error.what() : fmt::format("{}: {}", error.object(), error.what()), {}});
+  std::string what = said ? error.what() : fmt::format("{}: {}", error.object(), error.what());
+  if (is_of_looking(error.fault())) {
+    unseen.push_back({object, std::move(what), error.fault()});
+  } else {
+    findings.push_back({object, std::move(what), {}});
+  }
   if (hint.empty()) hint = error.hint();
 }
 
@@ -39,8 +54,8 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
             {file.identity.path, "its content in the manifest has another digest than it says", {}});
       }
     } catch (const Error& error) {
-      if (error.fault() == Fault::interrupted) throw;
       report.add(file.identity.path, error);
+      if (error.fault() == Fault::network) break;
     }
   }
   return report;

@@ -20,14 +20,25 @@ struct Finding {
   std::vector<std::string> tensors;  ///< those that differ, where that could be told
 };
 
+/// One thing that could not be looked at, so that nothing is known of it: this machine or the network failed, or this
+/// program is too old for it.
+struct Unseen {
+  std::string object;  ///< as in Finding
+  std::string what;
+  Fault fault;
+};
+
 struct VerifyReport {
   std::size_t checked = 0;  ///< files or objects
   std::uint64_t checked_bytes = 0;
   std::size_t taken_count = 0;  ///< commits that were given up, and whose bytes gc took: nothing to rebuild
   std::vector<Finding> findings;
+  std::vector<Unseen> unseen;
   std::string hint;  ///< a way out, where there is one
 
-  /// Adds what is said of `object`, which is not named twice, and the way out if there is none yet.
+  bool is_ok() const { return findings.empty() && unseen.empty(); }
+  /// Adds what is said of `object`, which is not named twice, and the way out if there is none yet: to what was found
+  /// or, as the fault says, to what could not be looked at. Throws an interruption on.
   void add(const std::string& object, const Error& error);
 };
 
@@ -36,7 +47,8 @@ struct VerifyReport {
 VerifyReport verify_directory(const Repository& repository, const Commit& commit,
                               const std::filesystem::path& directory, const Engine& engine, const Execution& execution);
 
-/// Rebuilds every file of `commit` as a stream, without writing it, and checks its digest.
+/// Rebuilds every file of `commit` as a stream, without writing it, and checks its digest. Ends where the network
+/// fails.
 VerifyReport verify_commit(const Repository& repository, const Commit& commit, const Engine& engine,
                            const Execution& execution);
 
@@ -48,8 +60,8 @@ enum class VerifyDepth { quick, objects, deep };
 /// name; that nothing else lies among them; that the entries of branches and tags are without gaps and name commits
 /// that are there, as does every commit its parent; that every file of every commit can be made from objects that are
 /// there and long enough, or from files of models that are there and what they were; the plan of gc. A commit that was
-/// given up (squash) may lack recipes, unless a branch, a tag or a second child makes it wanted again. Throws network
-/// when nothing else is wrong and the Hub cannot be asked.
+/// given up (squash) may lack recipes, unless a branch, a tag or a second child makes it wanted again. Ends where the
+/// network fails.
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 

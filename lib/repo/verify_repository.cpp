@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -48,6 +49,18 @@ class RepositoryCheck {
       : repository_(&repository), depth_(depth), engine_(&engine), execution_(&execution) {}
 
   VerifyReport run() {
+    try {
+      look();
+    } catch (const Error& error) {
+      // All else lies behind the same network. What was found must not be lost over it.
+      if (error.fault() != Fault::network) throw;
+      report_.add(error.object(), error);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void look() {
     check_objects();
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) check_refs(kind);
     const auto commits = list("commits/");
@@ -61,10 +74,8 @@ class RepositoryCheck {
       if (listed.key == k_gc_plan_key) check(listed, [&] { read_gc_plan(repository_->store()); });
     }
     check_references();
-    return std::move(report_);
   }
 
- private:
   std::vector<Store::Listed> list(const std::string& prefix) const { return repository_->store().list(prefix); }
 
   void offer_repair() {
@@ -79,19 +90,19 @@ class RepositoryCheck {
     try {
       body();
     } catch (const Error& error) {
-      if (error.fault() == Fault::interrupted) throw;
+      if (error.fault() == Fault::network) throw;
       report_.add(listed.key, error);
     }
   }
 
-  /// What an object turned out to be.
+  /// What an object turned out to be; neither digest nor failure where it lies behind a network that failed.
   struct Found {
-    Digest digest;
+    std::optional<Digest> digest;
     std::exception_ptr failure;
     std::shared_ptr<const ByteReader> kept;  // else null
   };
 
-  std::vector<Found> read(const std::vector<Store::Listed>& objects) const {
+  std::vector<Found> read(const std::vector<Store::Listed>& objects) {
     std::vector<std::uint64_t> sizes_bytes;
     std::uint64_t total_bytes = 0;
     for (const Store::Listed& listed : objects) {
@@ -102,7 +113,9 @@ class RepositoryCheck {
     const bool keeps = depth_ == VerifyDepth::deep && has_room_to_keep(repository_->store(), total_bytes);
     std::atomic<std::size_t> kept_count = 0;
     std::vector<Found> found(objects.size());
+    std::atomic<bool> is_cut_off = false;
     for_each_file(sizes_bytes, *execution_, [&](std::size_t index, const Execution& on) {
+      if (is_cut_off) return;
       try {
         const std::string& key = objects[index].key;
         const auto reader = repository_->store().get(key);
@@ -112,7 +125,11 @@ class RepositoryCheck {
           found[index].kept = reader;
       } catch (const Error& error) {
         if (error.fault() == Fault::interrupted) throw;
-        found[index].failure = std::current_exception();
+        if (error.fault() != Fault::network) {
+          found[index].failure = std::current_exception();
+        } else if (!is_cut_off.exchange(true)) {
+          cut_off_ = std::current_exception();
+        }
       }
     });
     return found;
@@ -126,6 +143,7 @@ class RepositoryCheck {
     const std::vector<Found> found = depth_ == VerifyDepth::quick ? std::vector<Found>() : read(objects);
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const Store::Listed& listed = objects[i];
+      if (depth_ != VerifyDepth::quick && !found[i].digest && !found[i].failure) continue;
       check(listed, [&] {
         const std::string name = fs::path(listed.key).filename().string();
         const auto expected = object_digest(name);
@@ -135,11 +153,12 @@ class RepositoryCheck {
         if (depth_ == VerifyDepth::quick) return;
         if (found[i].kept) kept_objects_.emplace(name, found[i].kept);
         if (found[i].failure) std::rethrow_exception(found[i].failure);
-        if (found[i].digest == *expected) return;
+        if (found[i].digest == expected) return;
         report_.hint = k_remove_hint;
-        throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", found[i].digest.hex()));
+        throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", found[i].digest->hex()));
       });
     }
+    if (cut_off_) std::rethrow_exception(cut_off_);
   }
 
   void check_refs(RefKind kind) {
@@ -159,6 +178,7 @@ class RepositoryCheck {
             fmt::format("{} {} has a fork: commit {} is not in its history", word, fork.name, fork.commit.hex()));
       }
     } catch (const Error& error) {
+      if (error.fault() == Fault::network) throw;
       report_.add(error.object(), error);
     }
   }
@@ -242,7 +262,7 @@ class RepositoryCheck {
   }
 
   // At the end, so that it takes few requests however many commits begin with one model.
-  void check_references() try {
+  void check_references() {
     execution_->progress->begin("looking at models on the Hub", 0);
     std::set<std::string> names;
     for (const Recipe& recipe : references_) names.insert(recipe.reference->name());
@@ -251,10 +271,6 @@ class RepositoryCheck {
       report_.findings.push_back({lost.recipe.reference->name(), lost.what, {}});
       offer_repair();
     }
-  } catch (const Error& error) {
-    // What the Hub does not say is no finding; but those that there are must not be lost over it.
-    if (error.fault() == Fault::interrupted || report_.findings.empty()) throw;
-    report_.add(error.object(), error);
   }
 
   // Each file once, however many commits have it. What the commit before was made from stays open meanwhile: most
@@ -292,6 +308,7 @@ class RepositoryCheck {
   const Engine* engine_;
   const Execution* execution_;
   VerifyReport report_;
+  std::exception_ptr cut_off_;  // what the network failed with
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<std::string, std::shared_ptr<const ByteReader>> kept_objects_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first

@@ -43,6 +43,7 @@ RUNS = [
     ("verify", 0, "verify repo"),
     ("verify", 0, "verify repo@main"),
     ("verify", 0, "verify delta"),
+    ("verify", 8, "verify based --quick --offline"),
     ("squash", 0, "squash repo step:1..main --dry-run"),
     ("squash", 0, "squash repo ..main --anchor"),
     ("gc", 0, "gc repo --grace 0"),

@@ -174,6 +174,72 @@ TEST_CASE("a deep check over a network fetches no large object twice") {
   CHECK(large == 2 * RemoteRun::k_shards);
 }
 
+TEST_CASE("what cannot be looked at is told apart from what is wrong, and both are told") {
+  for (const Fault fault : {Fault::local, Fault::unsupported}) {
+    CAPTURE(name_of(fault));
+    RemoteRun run;
+    run.before_read = [&](const std::string& key) {
+      if (key == run.deltas().front()) throw Error(fault, key, "no more files can be open");
+    };
+    const auto verify = [&](VerifyDepth depth) {
+      return verify_repository(run.repository(), depth, best_engine(), SilentExecution(2));
+    };
+    for (const VerifyDepth depth : {VerifyDepth::objects, VerifyDepth::deep}) {
+      const VerifyReport report = verify(depth);
+      CHECK_FALSE(report.is_ok());
+      CHECK(report.findings.empty());
+      REQUIRE_FALSE(report.unseen.empty());
+      CHECK(report.unseen.front().object == run.deltas().front());
+      CHECK(report.unseen.front().fault == fault);
+    }
+    const VerifyReport of_commit = verify_commit(
+        run.repository(), run.repository().commit(run.repository().resolve("main")), best_engine(), SilentExecution(2));
+    CHECK(of_commit.findings.empty());
+    CHECK(of_commit.unseen.size() == 1);
+    CHECK(of_commit.checked == RemoteRun::k_shards);
+
+    MemoryStore(run.bucket()).put(run.deltas().back(), "damage");
+    const VerifyReport both = verify(VerifyDepth::objects);
+    CHECK(both.findings.size() >= 1);
+    CHECK(both.unseen.size() == 1);
+  }
+}
+
+TEST_CASE("where the network fails verify asks no further, and tells what it has found") {
+  RemoteRun run;
+  std::string first;  // of the objects that are read
+  int failures = 0;
+  run.before_read = [&](const std::string& key) {
+    if (!key.starts_with("objects/")) return;
+    if (first.empty()) first = key;
+    if (key == first) return;
+    ++failures;
+    throw Error(Fault::network, key, "the connection was reset");
+  };
+  for (const bool is_damaged : {false, true}) {
+    CAPTURE(is_damaged);
+    MemoryStore store(run.bucket());
+    if (is_damaged) store.put(first, std::string(store.get(first)->size_bytes(), 'd'));
+    failures = 0;
+    const VerifyReport report =
+        verify_repository(run.repository(), VerifyDepth::objects, best_engine(), SilentExecution(1));
+    CHECK(failures == 1);
+    REQUIRE(report.unseen.size() == 1);
+    CHECK(report.unseen.front().fault == Fault::network);
+    REQUIRE(report.findings.size() == (is_damaged ? 1 : 0));
+    if (is_damaged) CHECK(report.findings.front().object == first);
+  }
+}
+
+TEST_CASE("a stop while branches are looked at ends verify") {
+  RemoteRun run;
+  run.on_get = [](const std::string& key) {
+    if (key.starts_with("branches/")) throw Error(Fault::interrupted, key, "stopped");
+  };
+  CHECK(fault_of([&] { verify_repository(run.repository(), VerifyDepth::quick, best_engine(), SilentExecution(1)); }) ==
+        Fault::interrupted);
+}
+
 TEST_CASE("a directory is compared file by file, and the tensors that differ are named") {
   const World world;
   fill(world, AnchorChoice::never);
