@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fuzz targets are made of is C++ to clang too, which makes them: it is read whole, and no code is made of it.
+"""The program and the fuzz targets are C++ to clang too, which makes the latter: they are read whole, and no code is made
+of them. Nobody makes the other tests with it.
 
 Most sources include the same few headers: those are read once, and their templates made.
 
@@ -17,7 +18,7 @@ from pathlib import Path
 
 SKIPPED = 77
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = [ROOT / "lib", ROOT / "tests" / "fuzz", ROOT / "tests" / "testing"]
+FOLDERS = [ROOT / "lib", ROOT / "cmd", ROOT / "tests" / "fuzz", ROOT / "tests" / "testing"]
 COMPILERS = {".cpp": "clang++", ".c": "clang"}
 # What says how a source is to be read; all else is about what is made of it.
 READING = ("-I", "-D", "-std", "-m", "-W", "-f")
