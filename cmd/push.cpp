@@ -123,10 +123,10 @@ void print_report(const PushReport& report) {
 // A repository inside the checkpoint would be pushed into itself.
 void refuse_repository_inside(const std::string& checkpoint, const std::string& repository) {
   namespace fs = std::filesystem;
-  if (has_scheme(repository) && !repository.starts_with("file://")) return;
-  const std::string path = has_scheme(repository) ? repository.substr(7) : repository;
+  const auto directory = directory_named(repository);
+  if (!directory) return;
   const fs::path inside =
-      fs::weakly_canonical(fs::absolute(path)).lexically_relative(fs::weakly_canonical(fs::absolute(checkpoint)));
+      fs::weakly_canonical(fs::absolute(*directory)).lexically_relative(fs::weakly_canonical(fs::absolute(checkpoint)));
   if (inside.empty() || *inside.begin() == "..") return;
   throw Error(Fault::usage, repository, "lies inside the checkpoint", "keep the repository somewhere else");
 }

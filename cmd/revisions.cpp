@@ -94,9 +94,9 @@ void despite_errors(Function function) {
 std::vector<Candidate> revision_candidates(const std::string& repository, const std::string& prefix,
                                            RevisionKinds kinds) {
   std::vector<Candidate> found;
-  // A shell that completes a word should not wait for a network.
-  if (has_scheme(repository) && !repository.starts_with("file://")) return found;
   despite_errors([&] {
+    // A shell that completes a word should not wait for a network.
+    if (!directory_named(repository)) return;
     Revisions revisions(Repository::open(without_tilde(repository)), prefix);
     if (kinds != RevisionKinds::tags) despite_errors([&] { revisions.add_refs(RefKind::branch); });
     if (kinds != RevisionKinds::branches) despite_errors([&] { revisions.add_refs(RefKind::tag); });

@@ -111,10 +111,10 @@ Commit Repository::commit_at(const std::string& revision) const {
 
 Location parse_location(const std::string& text, const std::string& default_repository) {
   const std::size_t at = text.rfind('@');
-  constexpr std::string_view k_file_scheme = "file://";
-  const std::string path = text.starts_with(k_file_scheme) ? text.substr(k_file_scheme.size()) : text;
+  if (at == std::string::npos) return {text, ""};
+  const auto directory = directory_named(text);
   std::error_code ignored;
-  if (at == std::string::npos || std::filesystem::exists(path, ignored)) return {text, ""};
+  if (directory && std::filesystem::exists(*directory, ignored)) return {text, ""};
   Location location{text.substr(0, at), text.substr(at + 1)};
   // As git has it. In a script it is a variable that is not set, which must not come to mean the tip of main, or all.
   if (location.revision.empty()) {

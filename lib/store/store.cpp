@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "store/directory_store.hpp"
+#include "store/percent.hpp"
 #ifdef WDELTA_HAS_NETWORK
 #include "store/hub/hub_store.hpp"
 #include "store/s3/s3_store.hpp"
@@ -14,6 +15,8 @@
 #include <iterator>
 
 namespace wdelta {
+
+namespace fs = std::filesystem;
 
 std::optional<Digest> Store::get_into(OutputFile&, const Wanted&, const std::filesystem::path&,
                                       const Execution&) const {
@@ -70,14 +73,6 @@ std::unique_ptr<Store> without_network(const std::string& location, const std::s
 #endif
 
 constexpr Scheme k_schemes[] = {
-    {"file://",
-     [](const std::string& location, const std::string& path, const Access&,
-        const Execution&) -> std::unique_ptr<Store> {
-       if (!path.starts_with('/')) {
-         throw Error(Fault::usage, location, "a file URL needs an absolute path", "write file:///PATH or a plain path");
-       }
-       return std::make_unique<DirectoryStore>(path);
-     }},
 #ifdef WDELTA_HAS_NETWORK
     {"hf://",
      [](const std::string& location, const std::string& path, const Access& access,
@@ -98,16 +93,28 @@ bool has_scheme(std::string_view location) {
   return colon != std::string_view::npos && colon > 0 && location.substr(0, colon).find('/') == std::string_view::npos;
 }
 
+std::optional<fs::path> directory_named(const std::string& location) {
+  constexpr std::string_view k_scheme = "file://";
+  if (!location.starts_with(k_scheme)) return has_scheme(location) ? std::nullopt : std::optional<fs::path>(location);
+  std::string_view encoded = std::string_view(location).substr(k_scheme.size());
+  constexpr std::string_view k_this_host = "localhost/";
+  if (encoded.starts_with(k_this_host)) encoded.remove_prefix(k_this_host.size() - 1);
+  if (!encoded.starts_with('/'))
+    throw Error(Fault::usage, location, "a file URL needs an absolute path", "write file:///PATH or a plain path");
+  const auto path = percent_decoded(encoded);
+  if (!path || path->find('\0') != std::string::npos)
+    throw Error(Fault::usage, location, "a '%' in a URL begins a byte as in %20", "write %25 for it, or a plain path");
+  return *path;
+}
+
 std::unique_ptr<Store> open_store(const std::string& location, const Access& access, const Execution& execution) {
+  if (const auto directory = directory_named(location)) return std::make_unique<DirectoryStore>(*directory);
   for (const Scheme& scheme : k_schemes) {
     if (location.starts_with(scheme.prefix))
       return scheme.open(location, location.substr(scheme.prefix.size()), access, execution);
   }
-  if (has_scheme(location)) {
-    throw Error(Fault::unsupported, location, "this build has no store for that scheme",
-                "a plain path or file:///PATH works");
-  }
-  return std::make_unique<DirectoryStore>(location);
+  throw Error(Fault::unsupported, location, "this build has no store for that scheme",
+              "a plain path or file:///PATH works");
 }
 
 }  // namespace wdelta

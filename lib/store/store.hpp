@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,5 +131,8 @@ std::unique_ptr<Store> open_store(const std::string& location, const Access& acc
                                   const Execution& execution = {});
 /// Whether `location` has a scheme, as in s3://bucket.
 bool has_scheme(std::string_view location);
+/// The directory that a location names: a plain path, or what a file URL (RFC 8089) says. Nothing when the store is
+/// elsewhere. Throws usage for a file URL that names no directory of this machine.
+std::optional<std::filesystem::path> directory_named(const std::string& location);
 
 }  // namespace wdelta

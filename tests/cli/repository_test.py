@@ -54,6 +54,11 @@ class RepositoryTest(testing.Case):
         self.run_ok("pull", f"file://{self.repo}@step:10", self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", self.steps[0])
         self.run_ok("log", f"file://{self.repo}")
+        spaced = self.scratch / "100% mine@home"
+        self.run_ok("push", self.steps[0], spaced)
+        self.run_ok("log", f"{spaced.as_uri()}@main")
+        self.run_ok("push", self.steps[1], spaced.as_uri())
+        self.assertEqual(len(self.run_ok("log", spaced).splitlines()), 2)
 
     def test_log_and_show(self):
         self.push_chain("--single", "--steps", 3)

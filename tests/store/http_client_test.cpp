@@ -3,6 +3,7 @@
 
 #include "store/http/retry.hpp"
 #include "store/http/url.hpp"
+#include "store/percent.hpp"
 #include "store/tiny_server.hpp"
 #include "testing/fault.hpp"
 #include "testing/scratch.hpp"

@@ -394,12 +394,16 @@ TEST_CASE("temporary files that writers left in a directory store are no keys") 
 TEST_CASE("a location names a directory as a path or a file URL, and other schemes are unsupported") {
   ScratchDirectory scratch;
   const std::string plain = (scratch / "with space").string();
-  for (const std::string& location : {plain, "file://" + plain}) {
+  const std::string encoded = (scratch / "with%20sp%61ce").string();
+  for (const std::string& location : {plain, "file://" + plain, "file://" + encoded, "file://localhost" + encoded}) {
     const auto store = open_store(location);
     store->put("key", location);
     CHECK(testing::get_file(scratch / "with space/key") == location);
   }
-  for (const char* location : {"file://relative", "file://", "file://./x"}) {
+  CHECK(directory_named(encoded) == std::filesystem::path(encoded));
+  CHECK(directory_named("s3://bucket/x") == std::nullopt);
+  for (const char* location : {"file://relative", "file://", "file://./x", "file://host/x", "file://localhost",
+                               "file:///a%", "file:///a%2", "file:///%zz", "file:///a%00b"}) {
     CAPTURE(location);
     CHECK(fault_of([&] { open_store(location); }) == Fault::usage);
   }

@@ -8,12 +8,6 @@
 
 namespace wdelta {
 
-enum class Slashes { kept, encoded };
-/// `text` with every byte but letters, digits and - _ . ~ as %XX.
-std::string percent_encoded(std::string_view text, Slashes slashes);
-/// The way back; nothing when a '%' is not followed by two hexadecimal digits.
-std::optional<std::string> percent_decoded(std::string_view text);
-
 /// A URL as messages may show it: without query, where signatures and tokens are, and without user and password.
 std::string shown_url(std::string_view url);
 

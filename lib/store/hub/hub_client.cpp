@@ -6,6 +6,7 @@
 #include "store/http/libcurl.hpp"
 #include "store/http/retry.hpp"
 #include "store/http/url.hpp"
+#include "store/percent.hpp"
 
 #include <algorithm>
 #include <chrono>

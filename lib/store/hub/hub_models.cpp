@@ -2,10 +2,10 @@
 #include "store/hub/hub_models.hpp"
 
 #include "base/json.hpp"
-#include "store/http/url.hpp"
 #include "store/hub/etag_hash.hpp"
 #include "store/hub/hub_answers.hpp"
 #include "store/hub/hub_reader.hpp"
+#include "store/percent.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,6 +3,7 @@
 
 #include "store/http/libcurl.hpp"
 #include "store/http/url.hpp"
+#include "store/percent.hpp"
 
 #include <algorithm>
 #include <cstdlib>

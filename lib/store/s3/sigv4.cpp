@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "store/http/url.hpp"
+#include "store/percent.hpp"
 
 #include <algorithm>
 #include <array>
