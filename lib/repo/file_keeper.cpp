@@ -52,10 +52,15 @@ FileKeeper::Incoming FileKeeper::open(const CheckpointFile& file) {
 
 FileKeeper::Incoming FileKeeper::compared_ahead(const CheckpointFile& file) {
   Incoming incoming = open(file);
-  const std::vector<BaseFile> base = base_for(file.path, SafetensorsHeader::read(*incoming.reader));
-  if (!base.empty()) {
-    incoming.change =
-        diff_file(base, file.path, incoming.reader, store_->staging_path(), {}, *engine_, execution_->on(1));
+  try {
+    const std::vector<BaseFile> base = base_for(file.path, SafetensorsHeader::read(*incoming.reader));
+    if (!base.empty()) {
+      incoming.change =
+          diff_file(base, file.path, incoming.reader, store_->staging_path(), {}, *engine_, execution_->on(1));
+    }
+  } catch (const Error& error) {
+    // When its turn comes it is compared again, and if need be with the repository.
+    if (error.fault() == Fault::interrupted) throw;
   }
   return incoming;
 }
@@ -94,6 +99,25 @@ Digest FileKeeper::keep_bytes(Incoming& incoming) {
   return digest;
 }
 
+void FileKeeper::distrust_previous() {
+  const std::lock_guard lock(opening_);
+  execution_->progress->note("the previous checkpoint was changed since it was pushed: comparing with the repository");
+  previous_->distrust();
+}
+
+// Returns what work() does, done once more with the repository when the previous checkpoint went meanwhile.
+template <class Work>
+auto FileKeeper::despite_rotation(Work work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    const bool may_have_gone = previous_ != nullptr && previous_->is_local() && previous_->has_changed();
+    if (error.fault() == Fault::interrupted || !may_have_gone) throw;
+  }
+  distrust_previous();
+  return work();
+}
+
 // What was compared ahead of its turn with a previous checkpoint that was changed since is compared anew.
 Digest FileKeeper::keep_weights(Incoming& incoming) {
   const CheckpointFile& file = *incoming.file;
@@ -104,7 +128,7 @@ Digest FileKeeper::keep_weights(Incoming& incoming) {
     change = std::move(*incoming.change);
   } else {
     const SafetensorsHeader header = SafetensorsHeader::read(*reader);
-    has_base = !base_for(file.path, header).empty();
+    has_base = despite_rotation([&] { return !base_for(file.path, header).empty(); });
     if (!has_base && whole_ == WholeWeights::plain) return objects_.put_whole(reader, file.path);
     change = compare(file.path, [&] {
       return diff_file(base_for(file.path, header), file.path, reader, store_->staging_path(), {}, *engine_,
@@ -123,8 +147,10 @@ Digest FileKeeper::keep_weights(Incoming& incoming) {
 Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader) {
   if (file.size_bytes <= ObjectWriter::k_pack_file_bytes) return objects_.put_whole(reader, file.path);
   const auto base_of = [&] { return previous_ == nullptr ? std::nullopt : previous_->opaque_for(file.path); };
-  const auto base = base_of();
-  const auto coding = choose_opaque_coding(base ? base->file : nullptr, *reader, *engine_);
+  const auto coding = despite_rotation([&] {
+    const auto base = base_of();
+    return choose_opaque_coding(base ? base->file : nullptr, *reader, *engine_);
+  });
   if (!coding) return objects_.put_whole(reader, file.path);
   FileChange change = compare(file.path, [&] {
     return diff_opaque_file(coding->with_base ? base_of() : std::nullopt, file.path, reader, *coding->dtype,
@@ -149,16 +175,13 @@ bool FileKeeper::is_of_parent(const FileChange& change) const {
 // Compares with the previous checkpoint, and makes sure that what it was compared with is the parent commit.
 FileChange FileKeeper::compare(const std::string& path, const std::function<FileChange()>& diff) {
   for (;;) {
-    FileChange change = diff();
+    FileChange change = despite_rotation(diff);
     if (is_of_parent(change)) return change;
-    const std::lock_guard lock(opening_);
     if (!previous_->is_local()) {
       throw Error(Fault::corrupt, path, "the repository does not rebuild it as it was pushed",
                   "run wdelta verify REPO");
     }
-    execution_->progress->note(
-        "the previous checkpoint was changed since it was pushed: comparing with the repository");
-    previous_->distrust();
+    distrust_previous();
   }
 }
 

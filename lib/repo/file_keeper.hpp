@@ -88,6 +88,9 @@ class FileKeeper {
   Digest keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
   std::vector<BaseFile> base_for(const std::string& path, const SafetensorsHeader& next);
   bool is_of_parent(const FileChange& change) const;
+  void distrust_previous();
+  template <class Work>
+  auto despite_rotation(Work work);
   FileChange compare(const std::string& path, const std::function<FileChange()>& diff);
   std::uint64_t keep_change(FileChange& change, const CheckpointFile& file,
                             const std::shared_ptr<const ByteReader>& reader);

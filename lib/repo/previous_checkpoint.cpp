@@ -14,7 +14,12 @@ PreviousCheckpoint::PreviousCheckpoint(const Repository& repository, const Commi
                                        const Execution& execution, FilesAtHand at_hand)
     : parent_(&parent), finder_(repository, graph, engine, execution), at_hand_(std::move(at_hand)) {
   if (state && state->commit == parent.id) state_ = state;
-  open();
+  try {
+    open();
+  } catch (const Error&) {
+    if (!has_changed()) throw;
+    distrust();
+  }
 }
 
 void PreviousCheckpoint::distrust() {
@@ -23,8 +28,20 @@ void PreviousCheckpoint::distrust() {
   open();
 }
 
+bool PreviousCheckpoint::has_changed() const {
+  return std::ranges::any_of(stamps_, [](const auto& local) {
+    const auto& [path, stamp] = local;
+    try {
+      return stamp_of(path) != stamp;
+    } catch (const Error&) {
+      return true;
+    }
+  });
+}
+
 void PreviousCheckpoint::open() {
   local_files_ = 0;
+  stamps_.clear();
   opaque_files_.clear();
   std::vector<CheckpointFile> files;
   for (const ManifestFile& file : parent_->manifest.files) {
@@ -38,8 +55,11 @@ void PreviousCheckpoint::open() {
       opened.open = at_hand->second;
     } else if (local) {
       ++local_files_;
-      opened.open = [path = *local]() -> std::shared_ptr<const ByteReader> {
-        return std::make_shared<File>(File::open(path));
+      const FileStamp& stamp = stamps_[*local] = state_->stamps.at(identity.path);
+      opened.open = [path = *local, stamp]() -> std::shared_ptr<const ByteReader> {
+        auto opened_file = std::make_shared<File>(File::open(path));
+        if (opened_file->stamp() != stamp) throw Error(Fault::local, path.string(), "was changed since it was pushed");
+        return opened_file;
       };
     } else {
       opened.open = [this, identity] { return finder_.find(identity).reader(); };

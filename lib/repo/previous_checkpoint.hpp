@@ -22,7 +22,8 @@ using FilesAtHand = std::map<std::string, std::function<std::shared_ptr<const By
 
 /// The checkpoint of the parent commit, to compare a new one with. Its files are read where the last push from here
 /// found them, if they still lie there unchanged, else out of the repository. A local file is a guess until its digest
-/// is known: whoever compares with it checks that, and calls distrust() when the guess was wrong.
+/// is known, and may go at any moment, when a trainer rotates it: whoever compares with it checks that, and calls
+/// distrust() when the guess was wrong, or when reading threw and has_changed().
 class PreviousCheckpoint {
  public:
   /// `parent` and `graph` must outlive it. `at_hand`: files of the parent that need not be looked for.
@@ -40,6 +41,8 @@ class PreviousCheckpoint {
   /// Reads everything out of the repository from now on.
   void distrust();
   bool is_local() const { return local_files_ > 0; }
+  /// Whether some local file does not lie there any more as it did at first.
+  bool has_changed() const;
 
  private:
   void open();
@@ -50,6 +53,7 @@ class PreviousCheckpoint {
   std::optional<PushState> state_;
   FilesAtHand at_hand_;
   std::size_t local_files_ = 0;
+  std::map<std::filesystem::path, FileStamp> stamps_;  // of local files, but for those that were at hand
   std::optional<BaseFiles> files_;
   std::vector<CheckpointFile> opaque_files_;
 };

@@ -94,11 +94,10 @@ class World {
 
   /// What a check of everything that is stored finds, as text.
   std::vector<std::string> verify() const {
+    const VerifyReport report = verify_repository(repository(), VerifyDepth::deep, engines().back(), SilentExecution());
     std::vector<std::string> found;
-    for (const Finding& finding :
-         verify_repository(repository(), VerifyDepth::deep, engines().back(), SilentExecution()).findings) {
-      found.push_back(finding.object + ": " + finding.what);
-    }
+    for (const Finding& finding : report.findings) found.push_back(finding.object + ": " + finding.what);
+    for (const Unseen& unseen : report.unseen) found.push_back(unseen.object + ": " + unseen.what);
     return found;
   }
 
