@@ -105,7 +105,8 @@ void FileKeeper::distrust_previous() {
   previous_->distrust();
 }
 
-// Returns what work() does, done once more with the repository when the previous checkpoint went meanwhile.
+// Returns what work() does, done once more with the repository when the previous checkpoint went meanwhile. For files
+// whose turn it is, one at a time: nobody else distrusts.
 template <class Work>
 auto FileKeeper::despite_rotation(Work work) {
   try {

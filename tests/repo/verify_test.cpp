@@ -58,7 +58,7 @@ TEST_CASE("a repository as it was written has no findings, and every file of it 
   for (const auto& [key, content] : stored) CHECK_FALSE(key.starts_with("staging/"));
   for (const char* revision : {"main", "main~1", "main~2", "v1"}) {
     const VerifyReport report = check_commit(world, revision);
-    CHECK(report.findings.empty());
+    CHECK(report.is_ok());
     CHECK(report.checked > 0);
   }
 }
@@ -164,7 +164,7 @@ TEST_CASE("a deep check over a network fetches no large object twice") {
   std::map<std::string, int> gets;
   run.on_get = [&](const std::string& key) { ++gets[key]; };
   const VerifyReport report = verify_repository(run.repository(), VerifyDepth::deep, best_engine(), SilentExecution(2));
-  CHECK(report.findings.empty());
+  CHECK(report.is_ok());
   int large = 0;
   for (const Store::Listed& listed : MemoryStore(run.bucket()).list("objects/")) {
     if (listed.size_bytes < (1U << 20)) continue;
@@ -244,7 +244,7 @@ TEST_CASE("a directory is compared file by file, and the tensors that differ are
   const World world;
   fill(world, AnchorChoice::never);
   world.pull("main", world / "out");
-  CHECK(check_directory(world, world / "out").findings.empty());
+  CHECK(check_directory(world, world / "out").is_ok());
   const Files files = files_below(world / "out");
   for (const auto& file : files) {
     const auto& place = file.first;
@@ -264,7 +264,7 @@ TEST_CASE("a directory is compared file by file, and the tensors that differ are
     fs::permissions(world / "out" / place, fs::perms::owner_read | fs::perms::owner_write);
   }
   put_file(world / "out/notes.txt", "x");
-  CHECK(check_directory(world, world / "out").findings.empty());
+  CHECK(check_directory(world, world / "out").is_ok());
   put_file(world / "out/stray.safetensors", "no weights at all");
   CHECK(check_directory(world, world / "out").findings.size() == 1);
   put_file(world / "out/model-1.safetensors", "no weights either");
@@ -279,7 +279,7 @@ TEST_CASE("a delta alone is checked, as a file and as a directory, whatever byte
                    BlockChoice::automatic, best_engine(), SilentExecution());
   CHECK(is_delta_directory(world / "delta"));
   CHECK_FALSE(is_delta_directory(world.checkpoint(0)));
-  CHECK(verify_delta(world / "delta", SilentExecution()).findings.empty());
+  CHECK(verify_delta(world / "delta", SilentExecution()).is_ok());
   for (const auto& file : files_below(world / "delta")) {
     const auto& place = file.first;
     const auto& content = file.second;
