@@ -19,6 +19,8 @@ namespace {
 
 std::atomic<bool> allowed = false;
 
+std::atomic<unsigned> mapped_at_a_time = 0;
+
 constexpr std::size_t k_page_bytes = 4096;
 
 bool is_in_memory(int fd) {
@@ -71,10 +73,17 @@ void MappedStretch::allow() {
 
 std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std::size_t size_bytes) {
   if (!allowed || size_bytes == 0) return std::nullopt;
+  if (mapped_at_a_time.fetch_add(1) >= k_most) {
+    --mapped_at_a_time;
+    return std::nullopt;
+  }
   const std::size_t skipped = offset % k_page_bytes;
   void* const pages =
       ::mmap(nullptr, skipped + size_bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset - skipped));
-  if (pages == MAP_FAILED) return std::nullopt;
+  if (pages == MAP_FAILED) {
+    --mapped_at_a_time;
+    return std::nullopt;
+  }
   return MappedStretch(pages, skipped, size_bytes, fd, offset);
 }
 
@@ -88,7 +97,9 @@ bool MappedStretch::bring(std::size_t at, std::size_t size_bytes) const {
 }
 
 MappedStretch::~MappedStretch() {
-  if (pages_ != nullptr) ::munmap(pages_, skipped_ + size_bytes_);
+  if (pages_ == nullptr) return;
+  ::munmap(pages_, skipped_ + size_bytes_);
+  --mapped_at_a_time;
 }
 
 bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), void* held,

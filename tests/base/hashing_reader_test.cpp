@@ -226,3 +226,24 @@ TEST_CASE("the digest is that of the bytes that were read, while somebody writes
   writer.join();
   CHECK(always);
 }
+
+TEST_CASE("no more stretches are mapped at a time than pay, and files beyond them are read") {
+  MappedStretch::allow();
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::ScratchDirectory scratch;
+  const auto bytes = testing::random_bytes(random, 2 * k_segment + 5000);
+  write(scratch / "file", bytes);
+  const File file = File::open(scratch / "file");
+  std::vector<MappedStretch> all;
+  for (unsigned i = 0; i < MappedStretch::k_most; ++i) {
+    auto stretch = file.map(0, k_segment);
+    REQUIRE(stretch);
+    all.push_back(std::move(*stretch));
+  }
+  CHECK_FALSE(file.map(0, k_segment));
+  CHECK(hashed_in_place(file) == blake3(bytes));
+  all.pop_back();
+  CHECK(file.map(0, k_segment));
+  CHECK(file.map(k_segment, k_segment));
+}
