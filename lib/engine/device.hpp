@@ -40,6 +40,14 @@ struct DeviceChanges {
   std::uint8_t* contexts;  ///< context_of() the base's element: class_map.hpp; null where nobody asks
 };
 
+/// An array as rank_changes() or find_changes() laid it out by block, and where it goes without the gaps.
+struct DevicePacking {
+  const void* from;
+  void* to;
+  std::uint32_t width_bytes;  ///< of an element
+};
+inline constexpr std::size_t k_most_packings = 3;  ///< at a time
+
 /// Arguments of DeviceStream::patch(): one block, its changes ordered by class as ClassedChanges has them.
 struct DevicePatch {
   void* elements;                   ///< patched in place; need not be aligned
@@ -88,10 +96,9 @@ class DeviceStream {
   virtual void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                             std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
                             std::uint8_t* classes, std::uint32_t* members) = 0;
-  /// Packs what rank_changes() or find_changes() laid out by block: element i of block b, `width_bytes` wide, goes to
-  /// starts[b] + i. `counts` and `starts` lie on the device.
-  virtual void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts,
-                    const std::uint32_t* starts, std::size_t block_count, void* to) = 0;
+  /// Packs arrays in one launch: element i of block b goes to starts[b] + i. `counts` and `starts` lie on the device.
+  virtual void pack(std::span<const DevicePacking> arrays, const std::uint32_t* counts, const std::uint32_t* starts,
+                    std::size_t block_count) = 0;
   /// ClassedKernels::apply() for every strip, or what there is of it. All pointers lie on the device but `bounds`;
   /// `flips` may be null. Elements of a strip whose status is 1 are unspecified; nothing outside them is written
   /// whatever ranks and moves say.

@@ -19,6 +19,9 @@ constexpr std::size_t k_fetched_counts = k_counts + sizeof(std::uint32_t) * Devi
 constexpr std::size_t k_starts = k_fetched_counts + sizeof(std::uint32_t) * DeviceComparison::k_most_blocks;
 constexpr std::size_t k_lists = k_starts + sizeof(std::uint32_t) * DeviceComparison::k_most_blocks;
 
+// What is packed begins at multiples of it: a word of a device.
+constexpr std::size_t k_alignment = 16;
+
 // Members of classes in a block.
 constexpr std::size_t k_members_bytes = k_most_classes * sizeof(std::uint32_t);
 
@@ -27,21 +30,6 @@ std::uint32_t* words_at(std::uint8_t* lists, std::size_t offset) {
 }
 
 }  // namespace
-
-DeviceComparison::Packed::Packed(std::size_t changes) {
-  const auto behind = [&](std::size_t width_bytes) {
-    const std::size_t begin = end;
-    end += (changes * width_bytes + 255) / 256 * 256;
-    return begin;
-  };
-  positions = behind(sizeof(std::uint16_t));
-  steps = behind(sizeof(std::uint32_t));
-  contexts = behind(sizeof(std::uint8_t));
-  ranks = behind(sizeof(std::uint16_t));
-  classes = behind(sizeof(std::uint8_t));
-  members = end;
-  if (changes > 0) end += k_most_blocks * k_members_bytes;
-}
 
 DeviceComparison::DeviceComparison(Device& device, DeviceStream& stream)
     : stream_(&stream),
@@ -125,7 +113,31 @@ void DeviceComparison::choose_fetched() {
     group.changes = next_change - group.first_change;
   }
   std::ranges::copy(starts_, words_at(host_lists_.begin(), k_starts));
-  packed_ = Packed(next_change);
+  lay_out(next_change);
+}
+
+// Kernels are told where the first change of the batch would lie, and count from there: positions, contexts and steps
+// stand in this order so that no group's steps, up to 4 bytes each, would begin before the memory does.
+void DeviceComparison::lay_out(std::uint32_t changes) {
+  packed_ = {};
+  if (changes == 0) return;
+  std::size_t end = 0;
+  const auto behind = [&](std::size_t size_bytes) {
+    const std::size_t begin = end;
+    end += (size_bytes + k_alignment - 1) / k_alignment * k_alignment;
+    return begin;
+  };
+  behind(changes * sizeof(std::uint16_t));
+  packed_.contexts = behind(changes);
+  for (Group& group : groups_) group.steps = behind(std::size_t{group.changes} * group.type.width_bytes);
+  packed_.fetched_end = end;
+  for (Group& group : groups_) {
+    if (group.changes == 0) continue;
+    group.members = behind(group.block_count * k_members_bytes);
+    group.ranks = behind(std::size_t{group.changes} * sizeof(std::uint16_t));
+    group.classes = behind(group.changes);
+  }
+  packed_.end = end;
 }
 
 void DeviceComparison::fetch() {
@@ -138,19 +150,20 @@ void DeviceComparison::fetch() {
   for (const Group& group : groups_) {
     if (group.changes == 0) continue;
     const DeviceChanges from = found(group);
-    const std::uint32_t* const counts = words_at(lists, k_fetched_counts) + group.first_block;
-    const std::uint32_t* const starts = words_at(lists, k_starts) + group.first_block;
-    const std::uint8_t width = group.type.width_bytes;
-    stream_->pack(from.positions, sizeof(std::uint16_t), counts, starts, group.block_count, packed + packed_.positions);
-    stream_->pack(from.contexts, sizeof(std::uint8_t), counts, starts, group.block_count, packed + packed_.contexts);
-    // So that those of the group begin where its changes do, 4 bytes for each before them.
-    const std::size_t steps = packed_.steps + std::size_t{group.first_change} * (sizeof(std::uint32_t) - width);
-    stream_->pack(from.steps, width, counts, starts, group.block_count, packed + steps);
-    download(steps + std::size_t{group.first_change} * width, std::size_t{group.changes} * width);
+    const std::uint32_t width = group.type.width_bytes;
+    const DevicePacking arrays[] = {
+        {from.positions, packed, sizeof(std::uint16_t)},
+        {from.contexts, packed + packed_.contexts, sizeof(std::uint8_t)},
+        {from.steps, packed + (group.steps - std::size_t{group.first_change} * width), width}};
+    pack(group, arrays);
   }
-  const std::size_t changes = starts_.back() + words_at(host_lists_.begin(), k_fetched_counts)[starts_.size() - 1];
-  download(packed_.positions, changes * sizeof(std::uint16_t));
-  download(packed_.contexts, changes);
+  download(0, packed_.fetched_end);
+}
+
+void DeviceComparison::pack(const Group& group, std::span<const DevicePacking> arrays) {
+  std::uint8_t* const lists = lists_.begin();
+  stream_->pack(arrays, words_at(lists, k_fetched_counts) + group.first_block,
+                words_at(lists, k_starts) + group.first_block, group.block_count);
 }
 
 void DeviceComparison::download(std::size_t offset, std::size_t size_bytes) {
@@ -164,11 +177,9 @@ ComparedBlock DeviceComparison::compared(std::size_t group_index, std::size_t bl
   const std::uint8_t* const packed = packed_on_host_.begin();
   const std::uint32_t changes = words_at(host_lists_.begin(), k_fetched_counts)[index];
   if (changes == 0) return {blocks_[index].count, {}, nullptr, nullptr};
-  const std::size_t step =
-      group.first_change * sizeof(std::uint32_t) + (first - group.first_change) * std::size_t{group.type.width_bytes};
   return {blocks_[index].count,
-          {reinterpret_cast<const std::uint16_t*>(packed + packed_.positions) + first, changes},
-          packed + packed_.steps + step,
+          {reinterpret_cast<const std::uint16_t*>(packed) + first, changes},
+          packed + group.steps + (first - group.first_change) * group.type.width_bytes,
           packed + packed_.contexts + first};
 }
 
@@ -181,27 +192,23 @@ void DeviceComparison::rank(std::size_t group_index, const ClassBounds& bounds) 
   DeviceChanges from = found(group);
   std::uint8_t* const classes = from.contexts;
   from.contexts = nullptr;
-  const std::size_t members = packed_.members + group.first_block * k_members_bytes;
-  stream_->rank_changes(group.type, blocks_on_device() + group.first_block, group.block_count, bounds, from,
-                        ranks + first, classes, words_at(packed_on_device_.begin(), members));
-  download(members, group.block_count * k_members_bytes);
-  const std::uint32_t* const counts = words_at(lists_.begin(), k_fetched_counts) + group.first_block;
-  const std::uint32_t* const starts = words_at(lists_.begin(), k_starts) + group.first_block;
   std::uint8_t* const packed = packed_on_device_.begin();
-  stream_->pack(ranks + first, sizeof(std::uint16_t), counts, starts, group.block_count, packed + packed_.ranks);
-  stream_->pack(classes, sizeof(std::uint8_t), counts, starts, group.block_count, packed + packed_.classes);
-  download(packed_.ranks + group.first_change * sizeof(std::uint16_t), group.changes * sizeof(std::uint16_t));
-  download(packed_.classes + group.first_change, group.changes);
+  stream_->rank_changes(group.type, blocks_on_device() + group.first_block, group.block_count, bounds, from,
+                        ranks + first, classes, words_at(packed, group.members));
+  const DevicePacking arrays[] = {
+      {ranks + first, packed + (group.ranks - group.first_change * sizeof(std::uint16_t)), sizeof(std::uint16_t)},
+      {classes, packed + (group.classes - group.first_change), sizeof(std::uint8_t)}};
+  pack(group, arrays);
+  download(group.members, group.classes + group.changes - group.members);
 }
 
-RankedChanges DeviceComparison::ranked(std::size_t group, std::size_t block) const {
-  const ComparedBlock found = compared(group, block);
-  const std::size_t first = starts_[groups_[group].first_block + block];
-  const std::uint8_t* const packed = packed_on_host_.begin();
-  const std::size_t index = groups_[group].first_block + block;
-  return {found.positions, found.steps, reinterpret_cast<const std::uint16_t*>(packed + packed_.ranks) + first,
-          packed + packed_.classes + first,
-          words_at(packed_on_host_.begin(), packed_.members + index * k_members_bytes)};
+RankedChanges DeviceComparison::ranked(std::size_t group_index, std::size_t block) const {
+  const Group& group = groups_[group_index];
+  const ComparedBlock found = compared(group_index, block);
+  const std::size_t first = starts_[group.first_block + block] - group.first_change;  // of the group's changes
+  std::uint8_t* const packed = packed_on_host_.begin();
+  return {found.positions, found.steps, reinterpret_cast<const std::uint16_t*>(packed + group.ranks) + first,
+          packed + group.classes + first, words_at(packed, group.members + block * k_members_bytes)};
 }
 
 }  // namespace wdelta

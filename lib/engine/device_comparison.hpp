@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace wdelta {
@@ -50,22 +51,25 @@ class DeviceComparison {
     std::uint32_t first_change = 0;
     std::uint32_t changes = 0;
     bool is_fetched = false;
-  };
-  /// Where what is packed lies, on the device and on the host alike: arrays of so many entries one behind the other.
-  struct Packed {
-    std::size_t positions = 0;
-    std::size_t steps = 0;  ///< 4 bytes kept for each, whatever the width
-    std::size_t contexts = 0;
+    // Where what is packed of it lies.
+    std::size_t steps = 0;
+    std::size_t members = 0;  ///< of each block; behind them ranks and classes, which come home with them
     std::size_t ranks = 0;
     std::size_t classes = 0;
-    std::size_t members = 0;  ///< of each block
+  };
+  /// What is packed, on the device and on the host alike: positions of all groups, their contexts, and the steps of one
+  /// group behind another's; then, for each group, what rank() asks for.
+  struct Packed {
+    std::size_t contexts = 0;
+    std::size_t fetched_end = 0;
     std::size_t end = 0;
-    explicit Packed(std::size_t changes = 0);
   };
   std::uint32_t* found_counts() const;
   const DeviceBlock* blocks_on_device() const;
   DeviceChanges found(const Group& group) const;
   void choose_fetched();
+  void lay_out(std::uint32_t changes);
+  void pack(const Group& group, std::span<const DevicePacking> arrays);
   void download(std::size_t offset, std::size_t size_bytes);
 
   DeviceStream* stream_;

@@ -219,13 +219,11 @@ class Bench {
       home_.changes = device_.allocate_pinned(5 * home_.room);
     }
     stream_->upload(home_.starts_there->begin(), starts, count * 4);
-    const auto pack = [&](const DeviceMemory& from, std::uint8_t width, std::size_t at) {
-      stream_->pack(from.begin(), width, static_cast<const std::uint32_t*>(counts_->begin()),
-                    static_cast<const std::uint32_t*>(home_.starts_there->begin()), count, bytes(*home_.packed) + at);
-    };
-    pack(*steps_, 2, 0);
-    pack(*ranks_, 2, 2 * home_.room);
-    pack(*classes_, 1, 4 * home_.room);
+    const DevicePacking arrays[] = {{steps_->begin(), bytes(*home_.packed), 2},
+                                    {ranks_->begin(), bytes(*home_.packed) + 2 * home_.room, 2},
+                                    {classes_->begin(), bytes(*home_.packed) + 4 * home_.room, 1}};
+    stream_->pack(arrays, static_cast<const std::uint32_t*>(counts_->begin()),
+                  static_cast<const std::uint32_t*>(home_.starts_there->begin()), count);
     const auto fetch = [&](std::size_t at, std::size_t size_bytes) {
       stream_->download(bytes(*home_.changes) + at, bytes(*home_.packed) + at, size_bytes);
     };

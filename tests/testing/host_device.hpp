@@ -118,13 +118,15 @@ class HostDeviceStream final : public DeviceStream {
       }
     });
   }
-  void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts, const std::uint32_t* starts,
-            std::size_t block_count, void* to) override {
-    queue_.emplace_back([=] {
-      for (std::size_t b = 0; b < block_count; ++b) {
-        std::memcpy(static_cast<std::uint8_t*>(to) + std::size_t{starts[b]} * width_bytes,
-                    static_cast<const std::uint8_t*>(from) + b * k_device_block_changes * width_bytes,
-                    std::size_t{counts[b]} * width_bytes);
+  void pack(std::span<const DevicePacking> arrays, const std::uint32_t* counts, const std::uint32_t* starts,
+            std::size_t block_count) override {
+    queue_.emplace_back([=, arrays = std::vector(arrays.begin(), arrays.end())] {
+      for (const DevicePacking& array : arrays) {
+        for (std::size_t b = 0; b < block_count; ++b) {
+          std::memcpy(static_cast<std::uint8_t*>(array.to) + std::size_t{starts[b]} * array.width_bytes,
+                      static_cast<const std::uint8_t*>(array.from) + b * k_device_block_changes * array.width_bytes,
+                      std::size_t{counts[b]} * array.width_bytes);
+        }
       }
     });
   }

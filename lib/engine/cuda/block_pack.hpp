@@ -6,27 +6,28 @@
 
 namespace wdelta::cuda {
 
-/// DeviceStream::pack(): one thread block for each block. Stores whole aligned words, wherever they come from.
+/// DeviceStream::pack(): one thread block for each block of each array. Stores whole aligned words, wherever they come
+/// from.
 struct PackAgent {
   static constexpr std::uint32_t k_threads = 128;
   static constexpr std::uint32_t k_residents = 8;
 
   struct Arguments {
-    const void* from;
-    std::uint32_t width_bytes;
+    DevicePacking arrays[k_most_packings];
+    std::uint32_t array_count;
     const std::uint32_t* counts;
     const std::uint32_t* starts;
-    void* to;
   };
   struct Shared {};
 
   template <class Threads>
   static WDELTA_DEVICE void run(const Threads& threads, Shared&, const Arguments& arguments) {
-    const std::uint32_t width = arguments.width_bytes;
-    const auto* const from =
-        static_cast<const unsigned char*>(arguments.from) + threads.block() * k_device_block_changes * width;
-    auto* const to = static_cast<unsigned char*>(arguments.to) + std::size_t{arguments.starts[threads.block()]} * width;
-    const std::uint32_t bytes = arguments.counts[threads.block()] * width;
+    const std::size_t block = threads.block() / arguments.array_count;
+    const DevicePacking& array = arguments.arrays[threads.block() % arguments.array_count];
+    const std::uint32_t width = array.width_bytes;
+    const auto* const from = static_cast<const unsigned char*>(array.from) + block * k_device_block_changes * width;
+    auto* const to = static_cast<unsigned char*>(array.to) + std::size_t{arguments.starts[block]} * width;
+    const std::uint32_t bytes = arguments.counts[block] * width;
 
     const auto skew = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % k_word_bytes);
     const std::uint32_t to_word = (k_word_bytes - skew) % k_word_bytes;

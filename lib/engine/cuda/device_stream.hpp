@@ -53,9 +53,11 @@ class AgentStream final : public DeviceStream {
     });
   }
 
-  void pack(const void* from, std::uint8_t width_bytes, const std::uint32_t* counts, const std::uint32_t* starts,
-            std::size_t block_count, void* to) override {
-    launch<PackAgent>(block_count, {from, width_bytes, counts, starts, to});
+  void pack(std::span<const DevicePacking> arrays, const std::uint32_t* counts, const std::uint32_t* starts,
+            std::size_t block_count) override {
+    PackAgent::Arguments arguments{{}, static_cast<std::uint32_t>(arrays.size()), counts, starts};
+    std::ranges::copy(arrays.first(std::min(arrays.size(), k_most_packings)), arguments.arrays);
+    launch<PackAgent>(block_count * arrays.size(), arguments);
   }
 
   void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,

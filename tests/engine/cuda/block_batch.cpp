@@ -138,12 +138,18 @@ void BlockBatch::check_ranked(Device& device, const Bytes& bounds) {
     REQUIRE(std::equal(expected_members.begin(), expected_members.end(), found_members.data() + i * k_most_classes));
   }
   const OnDevice<std::uint32_t> starts_there(device, *stream, starts);
-  const auto packed = [&](const auto& from, std::uint8_t width_bytes, std::size_t size_bytes) {
-    const OnDevice<std::uint8_t> to(device, size_bytes);
-    stream->pack(from.begin(), width_bytes, uploaded.counts.begin(), starts_there.begin(), size(), to.begin());
-    return to.get(*stream);
-  };
   const std::size_t changes = positions_.size();
+  const OnDevice<std::uint8_t> packed_classes(device, changes);
+  const OnDevice<std::uint8_t> packed_ranks(device, 2 * changes);
+  const OnDevice<std::uint8_t> packed_positions(device, 2 * changes);
+  const OnDevice<std::uint8_t> packed_steps(device, steps_.size());
+  const DevicePacking three[] = {{classes.begin(), packed_classes.begin(), 1},
+                                 {ranks.begin(), packed_ranks.begin(), 2},
+                                 {uploaded.steps.begin(), packed_steps.begin(), type_.width_bytes}};
+  static_assert(std::size(three) == k_most_packings);
+  stream->pack(three, uploaded.counts.begin(), starts_there.begin(), size());
+  const DevicePacking one[] = {{uploaded.positions.begin(), packed_positions.begin(), 2}};
+  stream->pack(one, uploaded.counts.begin(), starts_there.begin(), size());
   CAPTURE(int{type_.width_bytes});
   CAPTURE(int(type_.kind));
   const auto bytes_of = [](const std::vector<std::uint16_t>& entries) {
@@ -151,10 +157,10 @@ void BlockBatch::check_ranked(Device& device, const Bytes& bounds) {
     if (!bytes.empty()) std::memcpy(bytes.data(), entries.data(), bytes.size());
     return bytes;
   };
-  REQUIRE(packed(classes, 1, changes) == expected_classes);
-  REQUIRE(packed(ranks, 2, 2 * changes) == bytes_of(expected_ranks));
-  REQUIRE(packed(uploaded.positions, 2, 2 * changes) == bytes_of(positions_));
-  REQUIRE(packed(uploaded.steps, type_.width_bytes, steps_.size()) == steps_);
+  REQUIRE(packed_classes.get(*stream) == expected_classes);
+  REQUIRE(packed_ranks.get(*stream) == bytes_of(expected_ranks));
+  REQUIRE(packed_positions.get(*stream) == bytes_of(positions_));
+  REQUIRE(packed_steps.get(*stream) == steps_);
   REQUIRE(uploaded.sides.get(*stream) == sides_);
   *this = BlockBatch(type_);
 }
