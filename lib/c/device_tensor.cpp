@@ -2,8 +2,8 @@
 #include "c/device_tensor.hpp"
 
 #include "base/error.hpp"
-#include "c/device_streams.hpp"
 #include "engine/device_readable.hpp"
+#include "engine/device_streams.hpp"
 
 #include <fmt/format.h>
 #include <mutex>
@@ -15,15 +15,13 @@ namespace {
 
 class DeviceTensorReader final : public ByteReader, public DeviceReadable {
  public:
-  DeviceTensorReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), device_(&device), streams_(device) {
+  DeviceTensorReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), device_(&device) {
     device.stream_of(tensor.stream)->wait();
   }
 
   std::uint64_t size_bytes() const override { return tensor_.size_bytes; }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    if (bytes.empty()) return;
-    streams_.with_one(
-        [&](DeviceStream& stream) { stream.download(bytes.data(), tensor_.elements + offset, bytes.size()); });
+    device_->streams().download(bytes.data(), tensor_.elements + offset, bytes.size());
   }
   const std::string& name() const override { return tensor_.shape.name; }
   bool is_on(const Device& device) const override { return &device == device_; }
@@ -34,14 +32,13 @@ class DeviceTensorReader final : public ByteReader, public DeviceReadable {
  private:
   GivenTensor tensor_;
   Device* device_;
-  DeviceStreams streams_;
 };
 
 /// A tensor with gaps or in another order. What it spans is brought home once, when it is first read, and stays there
 /// as long as this lives: elements that lie apart cannot be copied one by one in any reasonable time.
 class StridedDeviceReader final : public ByteReader {
  public:
-  StridedDeviceReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), streams_(device) {
+  StridedDeviceReader(const GivenTensor& tensor, Device& device) : tensor_(tensor), device_(&device) {
     device.stream_of(tensor.stream)->wait();
   }
 
@@ -50,8 +47,7 @@ class StridedDeviceReader final : public ByteReader {
     const std::int64_t lowest = tensor_.strided->lowest_bytes();
     std::call_once(is_home_, [&] {
       span_.resize(static_cast<std::size_t>(tensor_.strided->highest_bytes() - lowest));
-      streams_.with_one(
-          [&](DeviceStream& stream) { stream.download(span_.data(), tensor_.elements + lowest, span_.size()); });
+      device_->streams().download(span_.data(), tensor_.elements + lowest, span_.size());
     });
     if (!bytes.empty()) tensor_.strided->gather(span_.data() - lowest, offset, bytes);
   }
@@ -59,21 +55,21 @@ class StridedDeviceReader final : public ByteReader {
 
  private:
   GivenTensor tensor_;
-  DeviceStreams streams_;
+  Device* device_;
   mutable std::once_flag is_home_;
   mutable std::vector<std::uint8_t> span_;
 };
 
 class DeviceTensorTarget final : public TensorTarget {
  public:
-  DeviceTensorTarget(const GivenTensor& tensor, Device& device) : tensor_(tensor), streams_(device) {
+  DeviceTensorTarget(const GivenTensor& tensor, Device& device) : tensor_(tensor), device_(&device) {
     device.stream_of(tensor.stream)->wait();
   }
 
   void write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) const override {
+    if (!tensor_.strided) return device_->streams().upload(tensor_.elements + offset, bytes.data(), bytes.size());
     if (bytes.empty()) return;
-    streams_.with_one([&](DeviceStream& stream) {
-      if (!tensor_.strided) return stream.upload(tensor_.elements + offset, bytes.data(), bytes.size());
+    device_->streams().with_one([&](DeviceStream& stream) {
       // One by one: what lies in the gaps is somebody else's.
       const std::uint8_t* from = bytes.data();
       tensor_.strided->for_each_dense(offset, bytes.size(), [&](std::int64_t place, std::uint64_t size) {
@@ -85,7 +81,7 @@ class DeviceTensorTarget final : public TensorTarget {
 
  private:
   GivenTensor tensor_;
-  DeviceStreams streams_;
+  Device* device_;
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 #include "base/buffer.hpp"
 #include "base/parallel.hpp"
-#include "c/device_streams.hpp"
 #include "engine/device_buffer.hpp"
 #include "engine/device_readable.hpp"
+#include "engine/device_streams.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -66,30 +66,32 @@ class HostBytes final : public MemoryCopy {
 class DeviceBytes final : public MemoryCopy, public DeviceReadable {
  public:
   DeviceBytes(const ByteReader& source, Device& device, const Execution& execution)
-      : device_(&device), streams_(device), size_bytes_(source.size_bytes()), name_(source.name()) {
+      : device_(&device), size_bytes_(source.size_bytes()), name_(source.name()) {
     if (size_bytes_ > 0) memory_ = device.allocate(static_cast<std::size_t>(size_bytes_));
     overwrite(source, execution);
   }
 
   void overwrite(const ByteReader& source, const Execution& execution) override {
+    if (size_bytes_ == 0) return;
+    const auto size_bytes = static_cast<std::size_t>(size_bytes_);
     const auto* const readable = dynamic_cast<const DeviceReadable*>(&source);
-    const bool stays = readable != nullptr && readable->is_on(*device_);
-    for_each_stretch(static_cast<std::size_t>(size_bytes_), execution, [&] {
+    if (readable != nullptr && readable->is_on(*device_)) {
+      device_->streams().with_one(
+          [&](DeviceStream& stream) { readable->read_to_device(0, place(0), size_bytes, stream); });
+      return;
+    }
+    for_each_stretch(size_bytes, execution, [&] {
       return [&, pinned = DeviceBuffer(*device_, DeviceBuffer::Place::pinned)](std::size_t begin,
                                                                                std::size_t size) mutable {
-        streams_.with_one([&](DeviceStream& stream) {
-          if (stays) return readable->read_to_device(begin, place(begin), size, stream);
-          std::uint8_t* const read = pinned.of_size(size);
-          source.read_at(begin, {read, size});
-          stream.upload(place(begin), read, size);
-        });
+        std::uint8_t* const read = pinned.of_size(size);
+        source.read_at(begin, {read, size});
+        device_->streams().with_one([&](DeviceStream& stream) { stream.upload(place(begin), read, size); });
       };
     });
   }
   std::uint64_t size_bytes() const override { return size_bytes_; }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    if (bytes.empty()) return;
-    streams_.with_one([&](DeviceStream& stream) { stream.download(bytes.data(), place(offset), bytes.size()); });
+    if (!bytes.empty()) device_->streams().download(bytes.data(), place(offset), bytes.size());
   }
   const std::string& name() const override { return name_; }
   bool is_on(const Device& device) const override { return &device == device_; }
@@ -101,7 +103,6 @@ class DeviceBytes final : public MemoryCopy, public DeviceReadable {
   std::uint8_t* place(std::uint64_t offset) const { return static_cast<std::uint8_t*>(memory_->begin()) + offset; }
 
   Device* device_;
-  DeviceStreams streams_;
   std::uint64_t size_bytes_;
   std::string name_;
   std::unique_ptr<DeviceMemory> memory_;

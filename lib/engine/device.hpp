@@ -119,6 +119,8 @@ class DeviceStream {
                              std::uint64_t first_chunk, void* scratch, std::uint32_t* values) = 0;
 };
 
+class DeviceStreams;
+
 /// Thread-safe.
 class Device {
  public:
@@ -128,6 +130,8 @@ class Device {
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
   /// A queue that the caller has (a cudaStream_t), to work in order with what it has put there.
   virtual std::unique_ptr<DeviceStream> stream_of(void* native) = 0;
+  /// Queues to borrow, for what is done at once: device_streams.hpp.
+  virtual DeviceStreams& streams() = 0;
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) = 0;
   virtual std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) = 0;
 };

@@ -2,15 +2,17 @@
 #pragma once
 
 #include "engine/device.hpp"
+#include "engine/device_buffer.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace wdelta {
 
-/// Queues of a device that threads borrow for a moment. Thread-safe.
+/// Queues of a device that threads borrow for a moment: Device::streams(). To make one takes as long as to copy some
+/// MiB, so as many as were borrowed at a time stay, each with the pinned memory that it came to need. Thread-safe.
 class DeviceStreams {
  public:
   /// The device must outlive it.
@@ -18,30 +20,29 @@ class DeviceStreams {
 
   /// Calls work(stream) and waits until the device has done it.
   template <typename Work>
-  void with_one(Work work) const {
-    std::unique_ptr<DeviceStream> stream = take();
-    work(*stream);
-    stream->wait();
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(stream));
+  void with_one(Work work) {
+    Lane lane = take();
+    work(*lane.stream);
+    lane.stream->wait();
+    give_back(std::move(lane));
   }
+
+  /// Copies, and waits; what lies on the host need not be pinned. Between such memory and the device a driver copies
+  /// through pinned memory too, but for all threads alike, one after the other.
+  void upload(void* to, const void* from, std::size_t size_bytes);
+  void download(void* to, const void* from, std::size_t size_bytes);
 
  private:
-  std::unique_ptr<DeviceStream> take() const {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        auto stream = std::move(idle_.back());
-        idle_.pop_back();
-        return stream;
-      }
-    }
-    return device_->make_stream();
-  }
+  struct Lane {
+    std::unique_ptr<DeviceStream> stream;
+    DeviceBuffer pinned;
+  };
+  Lane take();
+  void give_back(Lane lane);
 
   Device* device_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<DeviceStream>> idle_;
+  std::mutex mutex_;
+  std::vector<Lane> idle_;
 };
 
 }  // namespace wdelta

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "engine/class_map.hpp"
 #include "engine/device.hpp"
+#include "engine/device_streams.hpp"
 #include "engine/engine.hpp"
 #include "testing/apply_strip.hpp"
 
@@ -193,6 +194,7 @@ class HostDevice final : public Device {
   std::uint64_t memory_bytes() const override { return memory_bytes_; }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostDeviceStream>(traffic_); }
   std::unique_ptr<DeviceStream> stream_of(void*) override { return make_stream(); }
+  DeviceStreams& streams() override { return streams_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<HostDeviceMemory>(size_bytes, traffic_);
   }
@@ -208,6 +210,7 @@ class HostDevice final : public Device {
   std::uint64_t memory_bytes_ = std::uint64_t{4} << 30;
   DeviceTraffic traffic_;
   DeviceTraffic pinned_;
+  DeviceStreams streams_{*this};  // the first to go: they are of what is above
 };
 
 inline HostDevice& host_device() {

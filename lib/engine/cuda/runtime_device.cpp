@@ -3,6 +3,7 @@
 #include "engine/cuda/runtime_error.hpp"
 #include "engine/cuda/runtime_queue.hpp"
 #include "engine/device.hpp"
+#include "engine/device_streams.hpp"
 
 #include <vector>
 
@@ -24,6 +25,7 @@ class RuntimeDevice final : public Device {
   std::unique_ptr<DeviceStream> stream_of(void* native) override {
     return std::make_unique<AgentStream<RuntimeQueue>>(place_, static_cast<cudaStream_t>(native));
   }
+  DeviceStreams& streams() override { return streams_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::device, size_bytes);
   }
@@ -34,6 +36,7 @@ class RuntimeDevice final : public Device {
  private:
   const RuntimePlace place_;
   const std::uint64_t memory_bytes_;
+  DeviceStreams streams_{*this};
 };
 
 DeviceAnswer answer_of(int ordinal) {

@@ -5,6 +5,7 @@
 #include "engine/cuda/emulated_memory.hpp"
 #include "engine/cuda/thread_block.hpp"
 #include "engine/device.hpp"
+#include "engine/device_streams.hpp"
 
 #include <functional>
 #include <mutex>
@@ -25,6 +26,7 @@ class EmulatedDevice final : public Device {
   std::unique_ptr<DeviceStream> make_stream() override;
   /// `native` means nothing here.
   std::unique_ptr<DeviceStream> stream_of(void* native) override;
+  DeviceStreams& streams() override { return streams_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) override;
 
@@ -46,6 +48,7 @@ class EmulatedDevice final : public Device {
   std::vector<std::uint8_t> shared_;
   bool is_lost_ = false;
   std::uint64_t launches_ = 0;
+  DeviceStreams streams_{*this};  // the first to go: they are of what is above
 };
 
 }  // namespace wdelta::testing

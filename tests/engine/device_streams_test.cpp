@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device_streams.hpp"
+
+#include "base/error.hpp"
+#include "testing/host_device.hpp"
+#include "testing/random.hpp"
+
+#include <doctest/doctest.h>
+#include <thread>
+
+using namespace wdelta;
+
+namespace {
+
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+
+std::uint8_t* bytes_of(const DeviceMemory& memory) { return static_cast<std::uint8_t*>(memory.begin()); }
+
+}  // namespace
+
+TEST_CASE("what goes to a device and comes back through pinned memory is the same, at every length") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::HostDevice device;
+  const auto there = device.allocate(5 * k_mib);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, k_mib / 2 - 1, k_mib / 2, k_mib / 2 + 1, k_mib,
+                                 k_mib + 1, 2 * k_mib, 5 * k_mib - 3}) {
+    CAPTURE(size);
+    const auto bytes = testing::random_bytes(random, size);
+    std::memset(there->begin(), 0x11, there->size_bytes());
+    device.streams().upload(bytes_of(*there) + 3, bytes.data(), size);
+    CHECK(std::memcmp(bytes_of(*there) + 3, bytes.data(), size) == 0);
+    CHECK(bytes_of(*there)[2] == 0x11);
+    if (3 + size < there->size_bytes()) CHECK(bytes_of(*there)[3 + size] == 0x11);
+    std::vector<std::uint8_t> back(size + 1, 0x22);
+    device.streams().download(back.data(), bytes_of(*there) + 3, size);
+    CHECK(std::equal(bytes.begin(), bytes.end(), back.begin()));
+    CHECK(back.back() == 0x22);
+  }
+}
+
+TEST_CASE("streams are lent again, and pinned memory is a little for each of those lent at a time") {
+  testing::HostDevice device;
+  const auto there = device.allocate(8 * k_mib);
+  std::vector<std::uint8_t> here(8 * k_mib);
+  DeviceStream* first = nullptr;
+  device.streams().with_one([&](DeviceStream& stream) { first = &stream; });
+  for (int i = 0; i < 20; ++i) {
+    device.streams().upload(there->begin(), here.data(), here.size());
+    device.streams().with_one([&](DeviceStream& stream) {
+      CHECK(&stream == first);
+      device.streams().with_one([&](DeviceStream& other) { CHECK(&other != &stream); });
+    });
+  }
+  CHECK(device.pinned().most_held_bytes < 2 * k_mib);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 20; ++round) {
+        device.streams().download(here.data() + i * 2 * k_mib, bytes_of(*there) + i * 2 * k_mib, 2 * k_mib);
+      }
+    });
+  }
+  threads.clear();
+  CHECK(device.pinned().most_held_bytes <= 4 * 2 * k_mib);
+}
+
+TEST_CASE("a stream of a device that fails is not lent again") {
+  testing::HostDevice device;
+  const auto there = device.allocate(k_mib);
+  std::vector<std::uint8_t> here(k_mib, 0x33);
+  DeviceStream* lost = nullptr;
+  device.streams().with_one([&](DeviceStream& stream) { lost = &stream; });
+  device.traffic().waits_until_lost = device.traffic().waits.load();
+  CHECK_THROWS_AS(device.streams().with_one([&](DeviceStream& stream) {
+    CHECK(&stream == lost);
+    stream.upload(there->begin(), here.data(), 1);
+  }),
+                  Error);
+  CHECK_THROWS_AS(device.streams().upload(there->begin(), here.data(), here.size()), Error);
+  device.traffic().waits_until_lost = UINT64_MAX;
+  std::vector<std::uint8_t> back(k_mib);
+  std::memset(there->begin(), 0x44, k_mib);
+  // What the lost ones were asked for is not done by those that come after them.
+  device.streams().download(back.data(), there->begin(), back.size());
+  CHECK(back == std::vector<std::uint8_t>(k_mib, 0x44));
+}
