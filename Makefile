@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
 
-.PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda bench-push memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta
 	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
@@ -56,6 +56,9 @@ bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 
 bench-cuda: all ## copy, diff, patch and BLAKE3 in a CUDA device's memory (SIZE=8G a side)
 	@$(BUILD)/tests/bench-cuda $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
+
+bench-push: all ## pushes out of torch's memory, and fills of it, on a CUDA device where there is one (SIZE=8G)
+	@$$(tests/setup.sh python torch) -B tests/bench/push_bench.py $(BUILD) $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
 
 memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/setup.sh packages time bc
