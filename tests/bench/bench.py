@@ -144,12 +144,17 @@ class Bench:
               ])
 
     def cores(self):
+        counts = [1 << power for power in range(os.cpu_count().bit_length())]
+        if len(counts) == 1:
+            counts.append(2)
         rows = []
         for name, command in (("diff -o", self.diff), ("apply", self.apply), ("verify", self.verified())):
-            one, two = paired([[*command, "-j1"], [*command, "-j2"]], ROUNDS, self.warm)
-            rows.append([name, f"{one.wall_s:.3f}", f"{two.wall_s:.3f}", f"{one.over(two):.2f}"])
+            series = paired([[*command, f"-j{count}"] for count in counts], ROUNDS, self.warm)
+            rows.append([name, f"{series[0].wall_s:.3f}"])
+            for more in series[1:]:
+                rows[-1] += [f"{more.wall_s:.3f}", f"{series[0].over(more):.2f}"]
         self.clean()
-        table("one thread, and two", ["", "-j1, s", "-j2, s", "speed-up"], rows)
+        table("one thread, and more", ["", "-j1, s", *(cell for count in counts[1:] for cell in (f"-j{count}, s", "speed-up"))], rows)
 
     def shards(self):
         """The same of a made-up checkpoint in many small files, which are worked on side by side."""
