@@ -133,9 +133,28 @@ WDELTA_DEVICE void put_element(Word& word, std::uint32_t i, T bits) {
   }
 }
 
+/// 1 in each of the two halves of `bits` that is not 0, in its lowest bit. Hopper and later have an instruction that
+/// looks at halves (PTX ISA, min.u16x2).
+WDELTA_DEVICE std::uint32_t nonzero_halves(std::uint32_t bits) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  std::uint32_t set;
+  asm("min.u16x2 %0, %1, %2;" : "=r"(set) : "r"(bits), "r"(0x00010001U));
+  return set;
+#else
+  return ((((bits & 0x7fff7fffU) + 0x7fff7fffU) | bits) & 0x80008000U) >> 15;
+#endif
+}
+
 /// Bit i: element i of one word is not that of the other.
 template <class T>
 WDELTA_DEVICE std::uint32_t different_elements(const Word& one, const Word& other) {
+  if constexpr (sizeof(T) == 2) {
+    // Those at even places gather in the low half, the others in the high one, each at every second bit.
+    std::uint32_t apart = 0;
+    WDELTA_UNROLL
+    for (int i = 0; i < 4; ++i) apart += nonzero_halves(one.part[i] ^ other.part[i]) << (2 * i);
+    return (apart | apart >> 15) & 0xffU;
+  }
   std::uint32_t bits = 0;
   WDELTA_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -144,9 +163,6 @@ WDELTA_DEVICE std::uint32_t different_elements(const Word& one, const Word& othe
       // The highest bit of each byte that is not 0; the product brings the four together.
       const std::uint32_t set = ((((x & 0x7f7f7f7fU) + 0x7f7f7f7fU) | x) & 0x80808080U) >> 7;
       bits |= (set * 0x01020408U >> 24 & 0xfU) << (4 * i);
-    } else if constexpr (sizeof(T) == 2) {
-      const std::uint32_t set = (((x & 0x7fff7fffU) + 0x7fff7fffU) | x) & 0x80008000U;
-      bits |= ((set >> 15 & 1U) | (set >> 30 & 2U)) << (2 * i);
     } else if constexpr (sizeof(T) == 4) {
       bits |= (x != 0 ? 1U : 0U) << i;
     } else {
