@@ -26,7 +26,7 @@ class DeviceSegments {
   void start_ahead(std::size_t behind, StageLaps& laps);
   void give_back(std::unique_ptr<DeviceSegment> segment);
 
-  /// How many threads there is memory for on the device.
+  /// How many threads there is memory for on the device, and use.
   static unsigned most_threads(const Device& device);
 
  private:
