@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
 #include "store/xet/chunker.hpp"
 #include "store/xet/gear_table.hpp"
 #include "store/xet/xet_hash.hpp"

@@ -45,7 +45,9 @@ XetHash hash_at(const Bytes& bytes, std::size_t offset) {
 class TestHub final : public XetSink {
  public:
   void xorb(Xorb&& xorb) override {
-    const auto chunks = read_xorb(xorb.body, "xorb");
+    bodies.emplace_back(xorb.body.begin(), xorb.body.end());
+    contents.push_back(read_xorb(bodies.back(), "xorb"));
+    const std::vector<XetChunk>& chunks = contents.back();
     REQUIRE(chunks.size() == xorb.chunks.size());
     XetTree tree;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -55,7 +57,6 @@ class TestHub final : public XetSink {
     }
     REQUIRE(tree.root() == xorb.hash);
     largest_xorb_bytes = std::max(largest_xorb_bytes, xorb.body.size());
-    bodies.emplace_back(xorb.body.begin(), xorb.body.end());
     xorbs[xorb.hash] = bodies.size() - 1;
   }
 
@@ -72,7 +73,7 @@ class TestHub final : public XetSink {
       for (std::uint32_t term = 0; term < terms; ++term) {
         at += 48;
         REQUIRE(xorbs.contains(hash_at(body, at)));
-        const auto chunks = read_xorb(bodies.at(xorbs.at(hash_at(body, at))), "xorb");
+        const std::vector<XetChunk>& chunks = contents.at(xorbs.at(hash_at(body, at)));
         const std::size_t before = file.size();
         XetVerification verification;
         for (std::uint32_t i = number_at(body, at + 40); i < number_at(body, at + 44); ++i) {
@@ -90,7 +91,7 @@ class TestHub final : public XetSink {
     }
     for (at += 48; hash_at(body, at) != end; at += 48) {
       const Bytes& xorb = bodies.at(xorbs.at(hash_at(body, at)));
-      const auto chunks = read_xorb(xorb, "xorb");
+      const std::vector<XetChunk>& chunks = contents.at(xorbs.at(hash_at(body, at)));
       const std::size_t header = at;
       REQUIRE(number_at(body, header + 36) == chunks.size());
       REQUIRE(number_at(body, header + 44) == xorb.size());
@@ -109,6 +110,7 @@ class TestHub final : public XetSink {
   }
 
   std::vector<Bytes> bodies;
+  std::vector<std::vector<XetChunk>> contents;  // of the bodies, in which they lie
   std::map<XetHash, std::size_t> xorbs;
   std::map<XetHash, Bytes> files;
   std::vector<Bytes> shards;
