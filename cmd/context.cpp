@@ -3,6 +3,7 @@
 
 #include "access.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "repo/commit_checkpoint.hpp"
 #include "user/user_access.hpp"
 

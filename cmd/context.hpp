@@ -3,7 +3,7 @@
 
 #include "access.hpp"
 #include "base/execution.hpp"
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "declare.hpp"
 #include "engine/engine.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
 #include "context.hpp"
 #include "delta/diff_checkpoint.hpp"
 #include "delta/file_identity_json.hpp"

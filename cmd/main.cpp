@@ -2,6 +2,7 @@
 #include "base/begin_thread.hpp"
 #include "base/blake3.hpp"
 #include "base/execution.hpp"
+#include "base/json.hpp"
 #include "base/mapped_stretch.hpp"
 #include "complete.hpp"
 #include "context.hpp"

@@ -2,6 +2,7 @@
 #include "push_base.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "format.hpp"
 #include "say.hpp"
 

@@ -2,7 +2,7 @@
 // The part of push that is about --base: a model of the Hub to begin with, and copies to repair from.
 #pragma once
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "context.hpp"
 #include "repo/hub_base.hpp"
 

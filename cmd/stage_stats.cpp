@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_stats.hpp"
 
+#include "base/json.hpp"
 #include "context.hpp"
 #include "format.hpp"
 

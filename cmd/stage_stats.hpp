@@ -2,7 +2,7 @@
 // What --stats says: where the time of a command went.
 #pragma once
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "base/stage_clock.hpp"
 #include "declare.hpp"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "base/json_fwd.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,12 +12,6 @@
 #include <string_view>
 
 namespace wdelta {
-
-/// For documents to write: members keep the order they were written in, for people to read. Finding a member takes time
-/// in proportion to their number, so objects with a name for each tensor are not built of this.
-using Json = nlohmann::ordered_json;
-/// For documents from outside, where an object may have a hundred thousand members.
-using ParsedJson = nlohmann::json;
 
 /// Parses a document from outside. Refuses what is not JSON in UTF-8, a name given twice in an object, and nesting
 /// deeper than 16. Throws corrupt, naming `object`.

@@ -2,6 +2,7 @@
 #include "delta/delta_list.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/path.hpp"
 #include "delta/file_identity_json.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/file_identity_json.hpp"
 
+#include "base/json.hpp"
 #include "base/path.hpp"
 
 namespace wdelta {

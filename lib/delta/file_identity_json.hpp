@@ -2,7 +2,7 @@
 // A file's identity in the documents that deltas and repositories keep.
 #pragma once
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "delta/file_identity.hpp"
 
 #include <string>

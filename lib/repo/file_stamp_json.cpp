@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/file_stamp_json.hpp"
 
+#include "base/json.hpp"
+
 #include <cstdlib>
 
 namespace wdelta {

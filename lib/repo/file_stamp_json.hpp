@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/file.hpp"
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 
 #include <string>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deltas and bases that are not what they claim to be.
+#include "base/json.hpp"
 #include "delta/deltas.hpp"
 #include "testing/fault.hpp"
 #include "testing/scratch.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/deltas.hpp"
 
+#include "base/json.hpp"
 #include "delta/container.hpp"
 #include "testing/host_device.hpp"
 #include "testing/scratch.hpp"

@@ -2,7 +2,7 @@
 // Making and applying deltas of files in memory, and forging them.
 #pragma once
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "delta/diff.hpp"
 #include "delta/file_version.hpp"
 #include "testing/execution.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deltas of checkpoints on disk: diff_checkpoints() and apply_checkpoint().
+#include "base/json.hpp"
 #include "delta/apply_checkpoint.hpp"
 #include "delta/delta_list.hpp"
 #include "delta/deltas.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deltas of files that are no safetensors files.
+#include "base/json.hpp"
 #include "delta/deltas.hpp"
 #include "delta/opaque_coding.hpp"
 #include "testing/fault.hpp"
