@@ -29,7 +29,7 @@ TEST_CASE("what goes to a device and comes back through pinned memory is the sam
     const auto bytes = testing::random_bytes(random, size);
     std::memset(there->begin(), 0x11, there->size_bytes());
     device.streams().upload(bytes_of(*there) + 3, bytes.data(), size);
-    CHECK(std::memcmp(bytes_of(*there) + 3, bytes.data(), size) == 0);
+    CHECK(std::equal(bytes.begin(), bytes.end(), bytes_of(*there) + 3));
     CHECK(bytes_of(*there)[2] == 0x11);
     if (3 + size < there->size_bytes()) CHECK(bytes_of(*there)[3 + size] == 0x11);
     std::vector<std::uint8_t> back(size + 1, 0x22);
