@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace wdelta {
 
@@ -39,17 +40,28 @@ std::vector<const CheckpointFile*> files_for(const Manifest& manifest, const Che
   return files;
 }
 
-std::vector<Digest> digests_of(const std::vector<const CheckpointFile*>& files, const Execution& execution) {
+/// What came of looking at a file.
+struct Looked {
+  Digest digest;
+  std::optional<Error> failure;  ///< then the digest is nothing
+};
+
+std::vector<Looked> look_at(const std::vector<const CheckpointFile*>& files, const Execution& execution) {
   std::vector<std::uint64_t> sizes_bytes;
   for (const CheckpointFile* file : files) sizes_bytes.push_back(file == nullptr ? 0 : file->size_bytes);
-  std::vector<Digest> digests(files.size());
+  std::vector<Looked> looked(files.size());
   for_each_file(sizes_bytes, execution, [&](std::size_t index, const Execution& on) {
     if (files[index] == nullptr) return;
-    const auto reader = files[index]->open();
-    digests[index] = digest_of(*reader, on);
-    reader->check_unchanged();
+    try {
+      const auto reader = files[index]->open();
+      looked[index].digest = digest_of(*reader, on);
+      reader->check_unchanged();
+    } catch (const Error& error) {
+      if (error.fault() == Fault::interrupted) throw;
+      looked[index].failure = error;
+    }
   });
-  return digests;
+  return looked;
 }
 
 }  // namespace
@@ -63,7 +75,7 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
   VerifyReport report;
   execution.progress->begin("verifying", commit.manifest.size_bytes());
   const std::vector<const CheckpointFile*> files = files_for(commit.manifest, checkpoint);
-  const std::vector<Digest> digests = digests_of(files, execution);
+  const std::vector<Looked> looked = look_at(files, execution);
   for (std::size_t i = 0; i < files.size(); ++i) {
     const ManifestFile& wanted = commit.manifest.files[i];
     const CheckpointFile* file = files[i];
@@ -74,7 +86,11 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
       continue;
     }
     report.checked_bytes += file->size_bytes;
-    const Digest& digest = digests[i];
+    if (looked[i].failure) {
+      report.add(wanted.identity.path, *looked[i].failure);
+      continue;
+    }
+    const Digest& digest = looked[i].digest;
     if (digest != wanted.identity.digest) {
       Finding finding{wanted.identity.path,
                       fmt::format("differs: digest {}, {} expected", digest.hex(), wanted.identity.digest.hex()),

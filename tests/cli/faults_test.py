@@ -336,10 +336,13 @@ class FaultsTest(testing.Case):
             self.run_fails(3, *words, says=["Permission denied", named], absent=self.scratch / "new", **nobody)
         shard = self.weights(b)
         shard.chmod(0)
-        for words in (["diff", a, b, "-o", own / "new"], ["diff", a, shard], ["push", b, own / "pushed"],
-                      ["verify", b, repo]):
+        for words in (["diff", a, b, "-o", own / "new"], ["diff", a, shard], ["push", b, own / "pushed"]):
             self.run_fails(3, *words, says=["Permission denied", shard.name], absent=own / "delta", **nobody)
         shard.chmod(0o644)
+        pushed = self.weights(a)
+        pushed.chmod(0)
+        self.run_fails(3, "verify", a, repo, says=["Permission denied", pushed.name], **nobody)
+        pushed.chmod(0o644)
         b.chmod(0o700)
         self.run_fails(3, "diff", a, b, says=["Permission denied", b.name], **nobody)
         stored = next(path for path in (repo / "objects").rglob("*") if path.is_file())

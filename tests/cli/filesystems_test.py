@@ -2,6 +2,7 @@
 """The main job on the file systems that people have: on those that lack locks, hard links, or an exchange of names, as
 NFS and Lustre do (made so by tests/fault_points), and on those that this machine can mount."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -105,6 +106,29 @@ class PoorFileSystemTest(FileSystemCase):
                 done = self.run_fails(3, *words, says=["Stale file handle", "hint: the file server"], **stale)
                 self.assertNotIn("internal", done.err)
         self.run_ok("verify", repo)
+
+    def test_verify_looks_at_the_other_files_where_one_cannot_be_read(self):
+        step, = self.steps(1)
+        repo, out = self.scratch / "repo", self.poor / "out"
+        self.run_ok("push", step, repo)
+        shutil.copytree(step, out)
+        lost, damaged, *_ = sorted(out.glob("*.safetensors"))
+        for call in ("open=EIO", "open=EACCES"):
+            few = self.faults(call, below=lost)
+            done = self.run_fails(3, "verify", out, repo, says=lost.name, **few)
+            self.assertIn(f"{lost.name}: not looked at: ", done.out)
+            told = json.loads(self.run_any("verify", out, repo, "--json", **few).out.splitlines()[0])
+            self.assertEqual(([], [lost.name]), (told["findings"], [each["object"] for each in told["unseen"]]))
+            content = bytearray(damaged.read_bytes())
+            content[-1] ^= 1
+            damaged.write_bytes(content)
+            # What is wrong counts for more than what is not known.
+            done = self.run_fails(10, "verify", out, repo, says=damaged.name, **few)
+            for line in (f"{damaged.name}: differs", f"{lost.name}: not looked at: "):
+                self.assertIn(line, done.out)
+            content[-1] ^= 1
+            damaged.write_bytes(content)
+        self.run_ok("verify", out, repo)
 
     def test_a_repository_needs_hard_links_and_nothing_else_does(self):
         steps = self.steps(2)
