@@ -23,7 +23,13 @@ struct PackAgent {
   template <class Threads>
   static WDELTA_DEVICE void run(const Threads& threads, Shared&, const Arguments& arguments) {
     const std::size_t block = threads.block() / arguments.array_count;
-    const DevicePacking& array = arguments.arrays[threads.block() % arguments.array_count];
+    const std::size_t which = threads.block() % arguments.array_count;
+    // By constants: what is chosen by a number would have to lie in memory.
+    DevicePacking array = arguments.arrays[0];
+    WDELTA_UNROLL
+    for (std::size_t i = 1; i < k_most_packings; ++i) {
+      if (i == which) array = arguments.arrays[i];
+    }
     const std::uint32_t width = array.width_bytes;
     const auto* const from = static_cast<const unsigned char*>(array.from) + block * k_device_block_changes * width;
     auto* const to = static_cast<unsigned char*>(array.to) + std::size_t{arguments.starts[block]} * width;
