@@ -3,7 +3,6 @@
 
 #include "base/buffer.hpp"
 #include "base/parallel.hpp"
-#include "engine/device_buffer.hpp"
 #include "engine/device_readable.hpp"
 #include "engine/device_streams.hpp"
 
@@ -81,11 +80,10 @@ class DeviceBytes final : public MemoryCopy, public DeviceReadable {
       return;
     }
     for_each_stretch(size_bytes, execution, [&] {
-      return [&, pinned = DeviceBuffer(*device_, DeviceBuffer::Place::pinned)](std::size_t begin,
-                                                                               std::size_t size) mutable {
-        std::uint8_t* const read = pinned.of_size(size);
-        source.read_at(begin, {read, size});
-        device_->streams().with_one([&](DeviceStream& stream) { stream.upload(place(begin), read, size); });
+      return [&](std::size_t begin, std::size_t size) {
+        device_->streams().upload(place(begin), size, [&](std::size_t offset, std::span<std::uint8_t> piece) {
+          source.read_at(begin + offset, piece);
+        });
       };
     });
   }

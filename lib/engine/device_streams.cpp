@@ -26,7 +26,7 @@ DeviceStreams::Lane DeviceStreams::take() {
       return lane;
     }
   }
-  return {device_->make_stream(), DeviceBuffer(*device_, DeviceBuffer::Place::pinned)};
+  return {DeviceBuffer(*device_, DeviceBuffer::Place::pinned), device_->make_stream()};
 }
 
 void DeviceStreams::give_back(Lane lane) {
@@ -35,12 +35,18 @@ void DeviceStreams::give_back(Lane lane) {
 }
 
 void DeviceStreams::upload(void* to, const void* from, std::size_t size_bytes) {
+  upload(to, size_bytes, [from](std::size_t offset, std::span<std::uint8_t> piece) {
+    std::memcpy(piece.data(), static_cast<const std::uint8_t*>(from) + offset, piece.size());
+  });
+}
+
+void DeviceStreams::upload(void* to, std::size_t size_bytes, const Read& read) {
   if (size_bytes == 0) return;
   Lane lane = take();
   std::uint8_t* const pieces = lane.pinned.of_size(std::min(size_bytes, 2 * k_piece_bytes));
   for (std::size_t at = 0; at < size_bytes; at += k_piece_bytes) {
     std::uint8_t* const piece = pieces + at % (2 * k_piece_bytes);
-    std::memcpy(piece, static_cast<const std::uint8_t*>(from) + at, piece_at(at, size_bytes));
+    read(at, {piece, piece_at(at, size_bytes)});
     lane.stream->wait();  // for the piece before: its memory is what the next one goes to
     lane.stream->upload(static_cast<std::uint8_t*>(to) + at, piece, piece_at(at, size_bytes));
   }

@@ -5,8 +5,11 @@
 #include "engine/device_buffer.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,12 +34,15 @@ class DeviceStreams {
   /// Copies, and waits; what lies on the host need not be pinned. Between such memory and the device a driver copies
   /// through pinned memory too, but for all threads alike, one after the other.
   void upload(void* to, const void* from, std::size_t size_bytes);
+  /// What read(offset, piece) puts into each piece, one after the other.
+  using Read = std::function<void(std::size_t offset, std::span<std::uint8_t> piece)>;
+  void upload(void* to, std::size_t size_bytes, const Read& read);
   void download(void* to, const void* from, std::size_t size_bytes);
 
  private:
   struct Lane {
-    std::unique_ptr<DeviceStream> stream;
     DeviceBuffer pinned;
+    std::unique_ptr<DeviceStream> stream;  // the first to go: it may still be copying
   };
   Lane take();
   void give_back(Lane lane);

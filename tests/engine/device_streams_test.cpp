@@ -65,6 +65,30 @@ TEST_CASE("streams are lent again, and pinned memory is a little for each of tho
   CHECK(device.pinned().most_held_bytes <= 4 * 2 * k_mib);
 }
 
+TEST_CASE("what is read piece by piece on its way to a device is all there, and a failure to read is passed on") {
+  testing::HostDevice device;
+  const std::size_t size = 2 * k_mib + 12'345;
+  const auto there = device.allocate(size);
+  std::size_t expected_offset = 0;
+  device.streams().upload(there->begin(), size, [&](std::size_t offset, std::span<std::uint8_t> piece) {
+    CHECK(offset == expected_offset);
+    expected_offset += piece.size();
+    for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<std::uint8_t>((offset + i) % 251);
+  });
+  CHECK(expected_offset == size);
+  bool is_same = true;
+  for (std::size_t i = 0; i < size; ++i) is_same = is_same && bytes_of(*there)[i] == i % 251;
+  CHECK(is_same);
+  CHECK_THROWS_AS(device.streams().upload(there->begin(), size,
+                                          [](std::size_t offset, std::span<std::uint8_t>) {
+                                            if (offset > 0) throw Error(Fault::local, "file", "is shorter");
+                                          }),
+                  Error);
+  std::vector<std::uint8_t> back(size);
+  device.streams().download(back.data(), there->begin(), size);
+  CHECK(back.back() == (size - 1) % 251);
+}
+
 TEST_CASE("a stream of a device that fails is not lent again") {
   testing::HostDevice device;
   const auto there = device.allocate(k_mib);
