@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "engine/cuda/block_blake3.hpp"
 #include "engine/cuda/block_find.hpp"
 #include "engine/cuda/block_pack.hpp"
@@ -56,7 +57,8 @@ class AgentStream final : public DeviceStream {
   void pack(std::span<const DevicePacking> arrays, const std::uint32_t* counts, const std::uint32_t* starts,
             std::size_t block_count) override {
     PackAgent::Arguments arguments{{}, static_cast<std::uint32_t>(arrays.size()), counts, starts};
-    std::ranges::copy(arrays.first(std::min(arrays.size(), k_most_packings)), arguments.arrays);
+    if (arrays.size() > k_most_packings) throw Error(Fault::internal, "", "too many arrays to pack at a time");
+    std::ranges::copy(arrays, arguments.arrays);
     launch<PackAgent>(block_count * arrays.size(), arguments);
   }
 
