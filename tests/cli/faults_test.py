@@ -338,6 +338,10 @@ class FaultsTest(testing.Case):
         shard.chmod(0)
         for words in (["diff", a, b, "-o", own / "new"], ["diff", a, shard], ["push", b, own / "pushed"]):
             self.run_fails(3, *words, says=["Permission denied", shard.name], absent=own / "delta", **nobody)
+        # What else is wrong counts for more, and both are told.
+        told = self.run_fails(10, "verify", b, repo, says="wrong", **nobody).out
+        self.assertRegex(told, rf"(?m)^{shard.name}: not looked at: .*Permission denied")
+        self.assertRegex(told, r"(?m)^trainer_state.json: differs")
         shard.chmod(0o644)
         pushed = self.weights(a)
         pushed.chmod(0)
