@@ -11,6 +11,7 @@ SIZE     ?= 1G
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
+SIZE_8G_IN_MIB = $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
 
 .PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda bench-push memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
@@ -55,10 +56,10 @@ bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@python3 -B tests/bench/transfer_bench.py $(BUILD) $(if $(filter file,$(origin SIZE)),2G,$(SIZE))
 
 bench-cuda: all ## copy, diff, patch and BLAKE3 in a CUDA device's memory (SIZE=8G a side)
-	@$(BUILD)/tests/bench-cuda $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
+	@$(BUILD)/tests/bench-cuda $(SIZE_8G_IN_MIB)
 
 bench-push: all ## pushes out of torch's memory, and fills of it, on a CUDA device where there is one (SIZE=8G)
-	@$$(tests/setup.sh python torch) -B tests/bench/push_bench.py $(BUILD) $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
+	@$$(tests/setup.sh python torch) -B tests/bench/push_bench.py $(BUILD) $(SIZE_8G_IN_MIB)
 
 memory: all ## peak memory of every command on a pair of 6 GiB (SIZE=6G)
 	@tests/setup.sh packages time bc

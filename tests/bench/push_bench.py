@@ -10,7 +10,7 @@ of their elements before each push. The repository and the files of the peers li
 it is named, so that no disk is measured. Medians of ROUNDS (5) pushes of one Pusher, after the two that store all and
 compare for the first time:
 
-  stop        the loop waits: until the tensors are copied
+  stop        the loop waits: until the tensors are copied; for load_into and the peers, all of it
   done        from there until the commit is made
 
 and what is filled is compared with what was pushed. Runs where torch is: in this interpreter, or in the environment
@@ -96,18 +96,18 @@ class Bench:
         taken = [self.timed(lambda: wdelta.load_into(there, repo, engine=engine)) for _ in range(2)]
         if any(not torch.equal(tensor.view(torch.int16), there[name].view(torch.int16)) for name, tensor in self.model.items()):
             sys.exit("push_bench.py: what was filled is not what was pushed")
-        self.row(f"load_into, engine {engine}", None, min(taken))
+        self.row(f"load_into, engine {engine}", min(taken), None)
 
     def peers(self):
-        self.row("tensor.to('cpu'), all of them", None, min(self.timed(lambda: [t.to("cpu", copy=True) for t in self.model.values()]) for _ in range(3)))
+        self.row("tensor.to('cpu'), all of them", min(self.timed(lambda: [t.to("cpu", copy=True) for t in self.model.values()]) for _ in range(3)), None)
         path = f"{self.folder}/peer"
-        self.row("torch.save", None, min(self.timed(lambda: torch.save(self.model, path)) for _ in range(2)))
+        self.row("torch.save", min(self.timed(lambda: torch.save(self.model, path)) for _ in range(2)), None)
         try:
             from safetensors.torch import save_file
         except ImportError:
             pass
         else:
-            self.row("safetensors save_file", None, min(self.timed(lambda: save_file(self.model, path)) for _ in range(2)))
+            self.row("safetensors save_file", min(self.timed(lambda: save_file(self.model, path)) for _ in range(2)), None)
         os.unlink(path)
 
     def run(self):
