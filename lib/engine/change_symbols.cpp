@@ -9,30 +9,32 @@
 namespace wdelta {
 namespace {
 
+// Of eight step symbols.
+constexpr std::uint64_t k_signs = 0x0101010101010101;
+
 std::uint32_t count_odd(std::span<const std::uint8_t> bytes) {
   std::uint32_t odd = 0;
   for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
-    constexpr std::uint64_t k_ones = 0x0101010101010101;
     std::uint64_t word;
     std::memcpy(&word, bytes.data(), sizeof(word));
-    odd += static_cast<std::uint32_t>(((word & k_ones) * k_ones) >> 56);
+    odd += static_cast<std::uint32_t>(((word & k_signs) * k_signs) >> 56);
   }
   for (const std::uint8_t byte : bytes) odd += byte & 1U;
   return odd;
 }
 
-// Each byte by the one of `flips` in its place.
-void flip(std::span<std::uint8_t> bytes, const std::uint8_t* flips) {
+// Each step symbol gets the sign in its place.
+void set_signs(std::span<std::uint8_t> symbols, const std::uint8_t* signs) {
   std::size_t i = 0;
-  for (; i + sizeof(std::uint64_t) <= bytes.size(); i += sizeof(std::uint64_t)) {
+  for (; i + sizeof(std::uint64_t) <= symbols.size(); i += sizeof(std::uint64_t)) {
     std::uint64_t word;
-    std::uint64_t flipping;
-    std::memcpy(&word, bytes.data() + i, sizeof(word));
-    std::memcpy(&flipping, flips + i, sizeof(flipping));
-    word ^= flipping;
-    std::memcpy(bytes.data() + i, &word, sizeof(word));
+    std::uint64_t signs_of_word;
+    std::memcpy(&word, symbols.data() + i, sizeof(word));
+    std::memcpy(&signs_of_word, signs + i, sizeof(signs_of_word));
+    word = (word & ~k_signs) | signs_of_word;
+    std::memcpy(symbols.data() + i, &word, sizeof(word));
   }
-  for (; i < bytes.size(); ++i) bytes[i] ^= flips[i];
+  for (; i < symbols.size(); ++i) symbols[i] = static_cast<std::uint8_t>((symbols[i] & ~1U) | signs[i]);
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ ChangeSymbols::ChangeSymbols()
       change_classes_(std::make_unique_for_overwrite<std::uint8_t[]>(k_block_elements)),
       strip_gaps_(std::make_unique_for_overwrite<std::uint32_t[]>(k_most_batch_changes)),
       strip_steps_(std::make_unique_for_overwrite<std::uint8_t[]>(k_most_batch_changes * sizeof(std::uint32_t))),
-      ordered_flips_(std::make_unique_for_overwrite<std::uint8_t[]>(k_most_batch_changes + 64)) {}
+      ordered_signs_(std::make_unique_for_overwrite<std::uint8_t[]>(k_most_batch_changes + 64)) {}
 
 void ChangeSymbols::begin(const MatrixPlace& place) {
   has_signs_ = place.has_rows();
@@ -66,11 +68,11 @@ void ChangeSymbols::add(const Engine& engine, ElementType type, const ClassBound
   std::array<std::uint32_t, k_most_classes> members;
   engine.block(type).rank_changes(found.base.data(), element_count, bounds.data(), bound_count, found.positions.data(),
                                   changes, ranks_.get(), change_classes_.get(), members.data());
-  add(engine.kernels->coding, type, bound_count + 1, block,
+  add(*engine.kernels, type, bound_count + 1, block,
       {found.positions, found.steps, ranks_.get(), change_classes_.get(), members.data()});
 }
 
-void ChangeSymbols::add(const CodingKernels& coding, ElementType type, std::uint32_t class_count, std::uint64_t number,
+void ChangeSymbols::add(const KernelTable& kernels, ElementType type, std::uint32_t class_count, std::uint64_t number,
                         const RankedChanges& ranked) {
   const auto changes = static_cast<std::uint32_t>(ranked.positions.size());
   class_count_ = class_count;
@@ -84,11 +86,12 @@ void ChangeSymbols::add(const CodingKernels& coding, ElementType type, std::uint
   std::uint8_t* const steps = steps_.extend(std::size_t{changes} * type.width_bytes + 64);
   const ChangesInOrder in_order = {ranked.classes, ranked.ranks, ranked.steps, changes, class_count};
   const ChangesByClass by_class = {gaps, steps, block.counts.data(), block.rank_ends.data()};
-  coding.order_by_class(&in_order, type.width_bytes, &by_class);
+  kernels.coding.order_by_class(&in_order, type.width_bytes, &by_class);
   gaps_.cut(block.first_change + changes);
   steps_.cut(steps_begin + std::size_t{changes} * type.width_bytes);
   if (has_signs_) {
-    signs_.add(static_cast<std::uint32_t>(number * k_block_elements), ranked.positions, ranked.steps, type.width_bytes);
+    signs_.add(kernels.signs, static_cast<std::uint32_t>(number * k_block_elements), ranked.positions, ranked.steps,
+               type.width_bytes);
     classes_.append(ranked.classes, changes);
   }
 }
@@ -174,23 +177,30 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type
   }
 }
 
-void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask, const SignRows& rows) {
-  std::vector<std::uint8_t> flips_of_columns(rows.place().row_elements);
-  for (std::size_t i = 0; i < flips_of_columns.size(); ++i) flips_of_columns[i] = mask_bit(mask.columns, i);
-  flips_.clear();
-  const std::span<const SignRows::SignedColumn> changes = rows.changes();
-  std::uint8_t* const flips = flips_.extend(changes.size() + k_spread_room);
-  rows.each_row([&](const SignRows::Row& row) {
-    spread(mask_bit(mask.rows, row.index), flips + row.begin, row.end - row.begin);
-  });
-  for (std::size_t i = 0; i < changes.size(); ++i) flips[i] ^= flips_of_columns[changes[i] / 2];  // whichever sign
+void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask) {
+  // By SignedColumn, as the column's bit leaves it.
+  const std::size_t columns = signs_.place().row_elements;
+  std::vector<std::uint8_t> sign_of(2 * columns);
+  for (std::size_t i = 0; i < columns; ++i) {
+    sign_of[2 * i] = mask_bit(mask.columns, i);
+    sign_of[2 * i + 1] = sign_of[2 * i] ^ 1U;
+  }
+  flipped_.clear();
+  std::uint8_t* const flipped = flipped_.extend(signs_.size());
+  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
+  const SignRows::Rows rows = signs_.rows_in(signs_.all());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const SignRows::Row row = rows[r];
+    const std::uint8_t is_turned = mask_bit(mask.rows, row.index);
+    for (std::size_t i = row.begin; i < row.end; ++i) flipped[i] = sign_of[changes[i]] ^ is_turned;
+  }
 
   for (const StripSymbols& strip : strips_) {
-    std::uint8_t* const ordered = ordered_flips_.get();
+    std::uint8_t* const ordered = ordered_signs_.get();
     coding.order_bytes_by_class(classes_.data() + strip.first_change, static_cast<std::uint32_t>(strip.change_count),
-                                class_count_, flips + strip.first_change, ordered);
+                                class_count_, flipped + strip.first_change, ordered);
     std::uint8_t* symbols = step_symbols_.data() + strip.first_change;
-    flip(std::span(symbols, strip.change_count), ordered);
+    set_signs(std::span(symbols, strip.change_count), ordered);
     for (std::uint32_t k = 0; k < k_most_classes; symbols += strip.counts[k], ++k) {
       counts_[k].negatives += count_odd({symbols, strip.counts[k]});
     }

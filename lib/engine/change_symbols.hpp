@@ -56,18 +56,18 @@ class ChangeSymbols {
   void add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint64_t block,
            const FoundChanges& found);
   /// The same where ranks and classes, of so many, are known already.
-  void add(const CodingKernels& coding, ElementType type, std::uint32_t class_count, std::uint64_t block,
+  void add(const KernelTable& kernels, ElementType type, std::uint32_t class_count, std::uint64_t block,
            const RankedChanges& ranked);
   /// Whether such strips can be made of what was added: of a block that was not, members are not known, so that no
   /// changes may come behind it in a strip; and a strip has no more changes than a batch may have.
   bool can_make(const Strips& strips) const;
   /// Makes symbols of all that was added.
   void make(const CodingKernels& coding, ElementType type, const Strips& strips);
-  /// Flips signs of symbols as the mask says; `rows` are those of all that was added. signs() stay as they were.
-  void flip_signs(const CodingKernels& coding, const SignMask& mask, const SignRows& rows);
+  /// Flips signs of symbols as the mask says. signs() stay as they were.
+  void flip_signs(const CodingKernels& coding, const SignMask& mask);
 
   bool has_signs() const { return has_signs_; }
-  const ChangeSigns& signs() const { return signs_; }
+  const SignRows& signs() const { return signs_; }
   const std::array<ClassSymbolCounts, k_most_classes>& counts() const { return counts_; }
   /// Those with changes.
   std::span<const StripSymbols> strips() const { return strips_; }
@@ -110,12 +110,10 @@ class ChangeSymbols {
   std::vector<StripSymbols> strips_;
   ScratchVector<std::uint8_t> gap_symbols_;
   ScratchVector<std::uint8_t> step_symbols_;
-  ChangeSigns signs_;
-  ScratchVector<std::uint8_t> classes_;     // of the changes in signs_
-  ScratchVector<std::uint8_t> flips_;       // likewise
-  ScratchVector<std::uint8_t> by_columns_;  // likewise
-  std::vector<std::uint8_t> flips_of_columns_;
-  std::unique_ptr<std::uint8_t[]> ordered_flips_;  // of one strip
+  SignRows signs_;
+  ScratchVector<std::uint8_t> classes_;            // of the changes in signs_
+  ScratchVector<std::uint8_t> flipped_;            // their signs
+  std::unique_ptr<std::uint8_t[]> ordered_signs_;  // of one strip
   ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;
 };

@@ -4,6 +4,7 @@
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
 #include "engine/kernel_elements.hpp"
+#include "engine/load_some_avx512.hpp"
 #include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
@@ -280,14 +281,6 @@ struct BitString {
     pending_bits &= 7;
   }
 };
-
-__m512i load_some(__mmask16 there, const std::uint8_t* numbers) {
-  return _mm512_maskz_cvtepu8_epi32(0xffff, _mm_maskz_loadu_epi8(there, numbers));
-}
-__m512i load_some(__mmask16 there, const std::uint16_t* numbers) {
-  return _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there, numbers));
-}
-__m512i load_some(__mmask16 there, const std::uint32_t* numbers) { return _mm512_maskz_loadu_epi32(there, numbers); }
 
 template <class T>
 std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,

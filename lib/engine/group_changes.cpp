@@ -68,7 +68,7 @@ void GroupChanges::add(const Engine& engine, std::size_t block, const FoundChang
 
 void GroupChanges::add(const Engine& engine, std::size_t block, const RankedChanges& ranked) {
   const auto class_count = static_cast<std::uint32_t>(bounds_->size()) + 1;
-  symbols_.add(engine.kernels->coding, type_, class_count, block, ranked);
+  symbols_.add(*engine.kernels, type_, class_count, block, ranked);
 }
 
 // Of the whole group, if the rest of it changes as much.
@@ -123,7 +123,7 @@ GroupParameters GroupChanges::fit_parameters(const Engine& engine, const Strips&
   parameters.bounds = *bounds_;
   if (symbols_.has_signs()) {
     parameters.mask = sign_mask_chooser_.choose(engine.kernels->signs, symbols_.signs(), element_count_);
-    if (!parameters.mask.is_empty()) symbols_.flip_signs(coding, parameters.mask, sign_mask_chooser_.rows());
+    if (!parameters.mask.is_empty()) symbols_.flip_signs(coding, parameters.mask);
   }
   const bool is_masked = !parameters.mask.is_empty();
   for (std::size_t k = 0; k <= bounds_->size(); ++k)

@@ -219,7 +219,8 @@ struct CodingKernels {
 /// Changes of a block of a matrix.
 struct SignsOfBlock {
   const std::uint16_t* positions;  ///< ascending
-  const std::uint8_t* negatives;   ///< 1 where the sign of a change is negative, else 0
+  const void* steps;               ///< as find_changes() writes them: the sign of an odd one is negative
+  std::uint8_t width_bytes;        ///< of a step: 1, 2 or 4
   std::uint32_t count;
   std::uint32_t first_element;  ///< of the block, counted from the beginning of row 0; its elements lie below 2^23
   std::uint32_t row_elements;   ///< 2 to 65,536

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/scratch_vector.hpp"
 #include "engine/sign_mask.hpp"
 #include "engine/sign_rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -17,9 +17,7 @@ class SignMaskChooser {
  public:
   /// The mask that saves most, its own bits counted in; empty where none saves anything, or where of many changes a
   /// sample says that none would. `element_count`: of the stretch.
-  SignMask choose(const SignKernels& kernels, const ChangeSigns& signs, std::uint64_t element_count);
-  /// Where choose() found a mask: the rows of all changes.
-  const SignRows& rows() const { return rows_; }
+  SignMask choose(const SignKernels& kernels, const SignRows& signs, std::uint64_t element_count);
 
  private:
   /// Of each column two: for its positive signs and for its negative ones.
@@ -31,33 +29,27 @@ class SignMaskChooser {
     bool columns;  ///< or rows and columns together
   };
 
-  Tellings look_at_sample(const SignKernels& kernels, const ChangeSigns& signs);
-  // All of these are about rows_.
-  template <class Visit, class Behind>
-  void each_stretch(Visit visit, Behind behind);
+  Tellings look_at_sample(const SignKernels& kernels);
+  void look_at(std::initializer_list<std::size_t> sixteenths);
+  void look_at_all();
+  // All of these are about parts_.
   template <class Visit>
-  void each_sum(Visit visit);
-  template <class Visit>
-  void each_change(Visit visit);
-  double deviations_of_rows();
+  void each_row(Visit visit) const;
+  double deviations_of_rows() const;
   double deviations_of_columns() const;
-  void set_weight(std::size_t column, std::int32_t weight);
   void weigh_columns_alike();
   void weigh_columns(const SignKernels& kernels);
   void take_weights(const SignKernels& kernels);
   void fit_columns();
   std::uint64_t fit_rows(std::vector<std::uint8_t>& turned);
 
-  SignRows rows_;                          // of a sample, or of all changes
+  const SignRows* signs_ = nullptr;
+  std::vector<SignRows::Part> parts_;      // of these, a sample or all
   OfSignedColumns<std::int16_t> weights_;  // what rows are fitted to
   OfSignedColumns<std::uint32_t> counts_;
   OfSignedColumns<std::uint32_t> turned_counts_;  // as the rows turn them
   std::vector<std::uint32_t> votes_;
   std::vector<std::int64_t> sums_;  // of each column's signs, as much as the rows are sure
-  // Change by change.
-  ScratchVector<std::int32_t> sums_up_to_;
-  ScratchVector<std::uint64_t> squares_up_to_;
-  ScratchVector<std::int32_t> sums_of_rows_;
 };
 
 }  // namespace wdelta

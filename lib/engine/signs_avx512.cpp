@@ -2,6 +2,8 @@
 #include "engine/signs_avx512.hpp"
 
 #include "engine/column_weights.hpp"
+#include "engine/element.hpp"
+#include "engine/load_some_avx512.hpp"
 #include "engine/row_division.hpp"
 
 #include <immintrin.h>
@@ -18,9 +20,8 @@ __m512i rows_of(__m512i elements, const RowDivision& division) {
   return _mm512_or_si512(even, _mm512_slli_epi64(odd, 32));
 }
 
-}  // namespace
-
-std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+template <class T>
+std::uint32_t list_rows(const SignsOfBlock* signs, const T* steps, const SignsInRows* in_rows) {
   const RowDivision division(signs->row_elements);
   const __m512i row_elements = _mm512_set1_epi32(static_cast<int>(signs->row_elements));
   const __m512i first = _mm512_set1_epi32(static_cast<int>(signs->first_element));
@@ -33,8 +34,10 @@ std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_
     const __m512i elements = _mm512_add_epi32(first, _mm512_maskz_cvtepu16_epi32(0xffff, positions));
     const __m512i rows = rows_of(elements, division);
     const __m512i columns = _mm512_sub_epi32(elements, _mm512_mullo_epi32(rows, row_elements));
-    const __m512i negatives = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_maskz_loadu_epi8(there, signs->negatives + i));
-    _mm512_storeu_si512(in_rows->columns + i, _mm512_or_si512(_mm512_add_epi32(columns, columns), negatives));
+    // Twice the column, and the lowest bit of the step: where the 1 has a bit, the step's.
+    const __m512i signed_columns = _mm512_ternarylogic_epi32(_mm512_add_epi32(columns, columns),
+                                                             load_some(there, steps + i), _mm512_set1_epi32(1), 0xf8);
+    _mm512_storeu_si512(in_rows->columns + i, signed_columns);
 
     const __mmask16 begins =
         _mm512_mask_cmpneq_epi32_mask(there, rows, _mm512_maskz_alignr_epi32(0xffff, rows, before, 15));
@@ -45,6 +48,13 @@ std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_
     before = rows;
   }
   return begun;
+}
+
+}  // namespace
+
+std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+  return with_narrow_width(signs->width_bytes,
+                           [&]<class T>(T) { return list_rows(signs, static_cast<const T*>(signs->steps), in_rows); });
 }
 
 void weigh_columns_avx512(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {

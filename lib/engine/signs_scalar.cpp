@@ -2,13 +2,16 @@
 #include "engine/signs_scalar.hpp"
 
 #include "engine/column_weights.hpp"
+#include "engine/element.hpp"
 #include "engine/row_division.hpp"
 
 namespace wdelta {
+namespace {
 
 // Most rows have a dozen changes or so, never the same number: each change is asked for its row, so that no branch
 // depends on where rows end.
-std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+template <class T>
+std::uint32_t list_rows(const SignsOfBlock* signs, const T* steps, const SignsInRows* in_rows) {
   const RowDivision division(signs->row_elements);
   std::uint32_t rows = 0;
   std::uint32_t before = signs->last_row;
@@ -19,9 +22,16 @@ std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_
     in_rows->row_begins[rows] = signs->first_change + i;
     rows += row != before ? 1 : 0;
     before = row;
-    in_rows->columns[i] = 2 * (at - row * signs->row_elements) | signs->negatives[i];
+    in_rows->columns[i] = 2 * (at - row * signs->row_elements) | (steps[i] & 1U);
   }
   return rows;
+}
+
+}  // namespace
+
+std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_rows) {
+  return with_narrow_width(signs->width_bytes,
+                           [&]<class T>(T) { return list_rows(signs, static_cast<const T*>(signs->steps), in_rows); });
 }
 
 void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {

@@ -19,7 +19,8 @@ TEST_CASE("changes of a block are put into rows and columns, for every length, t
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   constexpr std::uint32_t k_first_change = 1000;
-  Guarded rooms[] = {Guarded(2 * 65536), Guarded(65536), Guarded(5 * 65536), Guarded(5 * 65536), Guarded(5 * 65536)};
+  Guarded rooms[] = {Guarded(2 * 65536), Guarded(4 * 65536), Guarded(5 * 65536), Guarded(5 * 65536),
+                     Guarded(5 * 65536)};
   for (const std::size_t count : counts_of_elements()) {
     for (const std::uint32_t row_elements : {2U, 3U, 100U, 4096U, 65535U, 65536U}) {
       // As far behind as blocks of a group begin, or at once.
@@ -30,46 +31,49 @@ TEST_CASE("changes of a block are put into rows and columns, for every length, t
       if (count == 65536) {
         for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(i);
       }
-      std::vector<std::uint8_t> negatives(count);
-      for (std::uint8_t& negative : negatives) negative = random() & 1;
-      for (const bool goes_on : {false, true}) {
-        const std::uint32_t last_row = goes_on ? (first + positions.front()) / row_elements : ~std::uint32_t{0};
-        std::vector<std::uint32_t> columns;
-        std::vector<std::uint32_t> indices;
-        std::vector<std::uint32_t> begins;
-        std::uint32_t row_before = last_row;
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::uint32_t at = first + positions[i];
-          columns.push_back(2 * (at % row_elements) + negatives[i]);
-          if (at / row_elements == row_before) continue;
-          row_before = at / row_elements;
-          indices.push_back(row_before);
-          begins.push_back(k_first_change + static_cast<std::uint32_t>(i));
+      for (const std::uint8_t width_bytes : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{4}}) {
+        const std::vector<std::uint8_t> steps = random_bytes(random, count * width_bytes);
+        for (const bool goes_on : {false, true}) {
+          const std::uint32_t last_row = goes_on ? (first + positions.front()) / row_elements : ~std::uint32_t{0};
+          std::vector<std::uint32_t> columns;
+          std::vector<std::uint32_t> indices;
+          std::vector<std::uint32_t> begins;
+          std::uint32_t row_before = last_row;
+          for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t at = first + positions[i];
+            columns.push_back(2 * (at % row_elements) + (steps[i * width_bytes] & 1U));
+            if (at / row_elements == row_before) continue;
+            row_before = at / row_elements;
+            indices.push_back(row_before);
+            begins.push_back(k_first_change + static_cast<std::uint32_t>(i));
+          }
+          each_usable_engine([&](const Engine& engine) {
+            CAPTURE(engine.name);
+            CAPTURE(count);
+            CAPTURE(row_elements);
+            CAPTURE(int{width_bytes});
+            CAPTURE(first);
+            CAPTURE(goes_on);
+            const auto found_columns = rooms[2].last(4 * (count + 16));
+            const auto found_indices = rooms[3].last(4 * (count + 16));
+            const auto found_begins = rooms[4].last(4 * (count + 16));
+            const SignsOfBlock signs = {typed<std::uint16_t>(rooms[0].copy(bytes_of(positions))),
+                                        rooms[1].copy(steps).data(),
+                                        width_bytes,
+                                        static_cast<std::uint32_t>(count),
+                                        first,
+                                        row_elements,
+                                        last_row,
+                                        k_first_change};
+            const SignsInRows in_rows = {typed<std::uint32_t>(found_columns), typed<std::uint32_t>(found_indices),
+                                         typed<std::uint32_t>(found_begins)};
+            const std::uint32_t rows = engine.kernels->signs.list_rows(&signs, &in_rows);
+            REQUIRE(rows == indices.size());
+            if (!std::ranges::equal(found_columns.first(4 * count), bytes_of(columns))) FAIL("other columns");
+            if (!std::ranges::equal(found_indices.first(4 * rows), bytes_of(indices))) FAIL("other rows");
+            if (!std::ranges::equal(found_begins.first(4 * rows), bytes_of(begins))) FAIL("other beginnings");
+          });
         }
-        each_usable_engine([&](const Engine& engine) {
-          CAPTURE(engine.name);
-          CAPTURE(count);
-          CAPTURE(row_elements);
-          CAPTURE(first);
-          CAPTURE(goes_on);
-          const auto found_columns = rooms[2].last(4 * (count + 16));
-          const auto found_indices = rooms[3].last(4 * (count + 16));
-          const auto found_begins = rooms[4].last(4 * (count + 16));
-          const SignsOfBlock signs = {typed<std::uint16_t>(rooms[0].copy(bytes_of(positions))),
-                                      rooms[1].copy(negatives).data(),
-                                      static_cast<std::uint32_t>(count),
-                                      first,
-                                      row_elements,
-                                      last_row,
-                                      k_first_change};
-          const SignsInRows in_rows = {typed<std::uint32_t>(found_columns), typed<std::uint32_t>(found_indices),
-                                       typed<std::uint32_t>(found_begins)};
-          const std::uint32_t rows = engine.kernels->signs.list_rows(&signs, &in_rows);
-          REQUIRE(rows == indices.size());
-          if (!std::ranges::equal(found_columns.first(4 * count), bytes_of(columns))) FAIL("other columns");
-          if (!std::ranges::equal(found_indices.first(4 * rows), bytes_of(indices))) FAIL("other rows");
-          if (!std::ranges::equal(found_begins.first(4 * rows), bytes_of(begins))) FAIL("other beginnings");
-        });
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <tuple>
 
 namespace wdelta {
 namespace {
@@ -30,8 +31,8 @@ class Changes {
     negatives_.push_back(negative);
   }
   std::size_t size() const { return elements_.size(); }
-  ChangeSigns signs() const {
-    ChangeSigns signs;
+  SignRows signs() const {
+    SignRows signs;
     signs.begin(place_);
     std::vector<std::uint16_t> positions;
     std::vector<std::uint16_t> steps;
@@ -39,7 +40,8 @@ class Changes {
       positions.push_back(static_cast<std::uint16_t>(elements_[i] % k_block_elements));
       steps.push_back(static_cast<std::uint16_t>(2 - negatives_[i]));
       if (i + 1 < size() && elements_[i + 1] / k_block_elements == elements_[i] / k_block_elements) continue;
-      signs.add(elements_[i] / k_block_elements * k_block_elements, positions, steps.data(), sizeof(std::uint16_t));
+      signs.add(best_engine().kernels->signs, elements_[i] / k_block_elements * k_block_elements, positions,
+                steps.data(), sizeof(std::uint16_t));
       positions.clear();
       steps.clear();
     }
@@ -219,8 +221,8 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
   for (const std::uint64_t row : {2, 3, 31, 64, 100, 512, 1000, 20'000, 65535, 65536}) {
     for (const std::uint64_t apart : {1, 2, 40, 3000}) {
       const MatrixPlace place{row, random() % 200'000};
-      ChangeSigns signs;
-      signs.begin(place);
+      std::vector<SignRows> signs_of_engine(engines().size());
+      for (SignRows& signs : signs_of_engine) signs.begin(place);
       std::vector<std::uint32_t> indices;  // of the rows, change by change
       std::vector<SignRows::SignedColumn> columns;
       for (std::uint32_t first = 0; first < 3 * k_block_elements; first += k_block_elements) {
@@ -235,39 +237,37 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
         }
         std::vector<std::uint8_t> wide(steps.size() * 4);
         for (std::size_t i = 0; i < steps.size(); ++i) wide[i * 4] = steps[i];
-        if (first == 0) signs.add(first, positions, steps.data(), 1);
-        if (first != 0) signs.add(first, positions, wide.data(), 4);
+        for (std::size_t e = 0; e < engines().size(); ++e) {
+          if (!engines()[e].usable()) continue;
+          const SignKernels& kernels = engines()[e].kernels->signs;
+          if (first == 0) signs_of_engine[e].add(kernels, first, positions, steps.data(), 1);
+          if (first != 0) signs_of_engine[e].add(kernels, first, positions, wide.data(), 4);
+        }
       }
-      REQUIRE(signs.size() == columns.size());
-      // All of them, and parts with something left out between them, one of which is empty; memory is used again.
-      std::array<std::size_t, 5> cuts{};
-      for (std::size_t& cut : cuts) cut = random() % (columns.size() + 1);
-      std::ranges::sort(cuts);
-      std::vector<SignRows> rows_of_engine(engines().size());
-      for (const std::vector<ChangeSigns::Part>& parts : std::vector<std::vector<ChangeSigns::Part>>{
-               {signs.all()}, {{cuts[0], cuts[1]}, {cuts[2], cuts[2]}, {cuts[3], cuts[4]}}}) {
-        std::vector<SignRows::Row> expected_rows;
-        std::vector<SignRows::SignedColumn> expected;
-        for (const ChangeSigns::Part part : parts) {
-          for (std::size_t i = part.begin; i < part.end; ++i) {
-            expected.push_back(columns[i]);
-            if (expected_rows.empty() || expected_rows.back().index != indices[i])
-              expected_rows.push_back({indices[i], static_cast<std::uint32_t>(expected.size() - 1), 0});
-            expected_rows.back().end = static_cast<std::uint32_t>(expected.size());
-          }
+      // All of them, some, and none.
+      std::size_t begin = random() % (columns.size() + 1);
+      std::size_t end = random() % (columns.size() + 1);
+      if (begin > end) std::swap(begin, end);
+      for (const SignRows::Part part : {SignRows::Part{0, columns.size()}, {begin, end}, {begin, begin}}) {
+        std::vector<SignRows::Row> expected;
+        for (std::size_t i = part.begin; i < part.end; ++i) {
+          if (expected.empty() || expected.back().index != indices[i])
+            expected.push_back({indices[i], static_cast<std::uint32_t>(i), 0});
+          expected.back().end = static_cast<std::uint32_t>(i + 1);
         }
         for (std::size_t e = 0; e < engines().size(); ++e) {
           if (!engines()[e].usable()) continue;
-          SignRows& rows = rows_of_engine[e];
-          rows.make(engines()[e].kernels->signs, signs, parts);
+          const SignRows& signs = signs_of_engine[e];
+          const SignRows::Rows rows = signs.rows_in(part);
           std::vector<SignRows::Row> found;
-          rows.each_row([&](const SignRows::Row& found_row) { found.push_back(found_row); });
+          for (std::size_t i = 0; i < rows.size(); ++i) found.push_back(rows[i]);
           CAPTURE(engines()[e].name);
           CAPTURE(row);
           CAPTURE(apart);
-          CAPTURE(parts.size());
-          CHECK(std::ranges::equal(rows.changes(), expected));
-          CHECK(std::ranges::equal(found, expected_rows, [](const SignRows::Row& one, const SignRows::Row& other) {
+          CAPTURE(part.begin);
+          CAPTURE(part.end);
+          CHECK(std::ranges::equal(signs.changes(), columns));
+          CHECK(std::ranges::equal(found, expected, [](const SignRows::Row& one, const SignRows::Row& other) {
             return one.index == other.index && one.begin == other.begin && one.end == other.end;
           }));
         }
@@ -282,7 +282,15 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
   const Engine& engine = engines().back();
   constexpr std::uint32_t k_classes = 3;
   const ElementType type{1, ElementKind::floating};
-  for (const std::uint64_t row : {2, 7, 64, 500, 40'000}) {
+  for (const auto& [row, has_columns, has_rows] :
+       std::vector<std::tuple<std::uint64_t, bool, bool>>{{2, true, true},
+                                                          {7, true, true},
+                                                          {64, false, true},
+                                                          {64, true, false},
+                                                          {500, true, true},
+                                                          {500, false, true},
+                                                          {40'000, true, true},
+                                                          {40'000, true, false}}) {
     const std::uint32_t blocks_in_strip = 1U << random() % 3;
     const MatrixPlace place{row, random() % 100'000};
     ChangeSymbols symbols;
@@ -302,15 +310,18 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
       }
       std::array<std::uint32_t, k_most_classes> members{};
       std::ranges::copy(ranks_of_class, members.begin());
-      symbols.add(engine.kernels->coding, type, k_classes, b,
+      symbols.add(*engine.kernels, type, k_classes, b,
                   {positions[b], steps[b].data(), ranks.data(), classes[b].data(), members.data()});
     }
     symbols.make(engine.kernels->coding, type, {0, 3, blocks_in_strip});
-    const SignMask mask{random_bytes(random, (row + 7) / 8),
-                        random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8)};
-    SignRows rows;
-    rows.make(engine.kernels->signs, symbols.signs(), std::array{symbols.signs().all()});
-    symbols.flip_signs(best_engine().kernels->coding, mask, rows);
+    SignMask mask;
+    if (has_columns) mask.columns = random_bytes(random, (row + 7) / 8);
+    if (has_rows) mask.rows = random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8);
+    const std::uint8_t* const flipped = symbols.steps_of(symbols.strips().front());
+    const Bytes before(flipped, flipped + symbols.signs().size());
+    symbols.flip_signs(best_engine().kernels->coding, mask);
+    const auto distance = [](std::uint8_t symbol) { return symbol / 2; };
+    CHECK(std::ranges::equal(std::span(flipped, before.size()), before, {}, distance, distance));
     std::array<std::uint32_t, k_most_classes> negatives{};
     std::size_t wrong = 0;
     for (const StripSymbols& strip : symbols.strips()) {
@@ -335,6 +346,8 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
     }
     CAPTURE(blocks_in_strip);
     CAPTURE(row);
+    CAPTURE(has_columns);
+    CAPTURE(has_rows);
     CHECK(wrong == 0);
     for (std::uint32_t k = 0; k < k_classes; ++k) CHECK(symbols.counts()[k].negatives == negatives[k]);
   }
