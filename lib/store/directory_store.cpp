@@ -126,8 +126,12 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
     const std::string key = prefix + walk->path().lexically_relative(top).generic_string();
     // Temporary files of writers at work, or of some that were killed, are no keys.
     const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
-    std::error_code vanished;
-    if (!is_key || !walk->is_regular_file(vanished)) continue;
+    if (!is_key) continue;
+    // Some file systems do not say with its name what a file is.
+    std::error_code looked;
+    const fs::file_type type = walk->status(looked).type();
+    if (type == fs::file_type::none) throw system_error(looked.value(), walk->path().string(), "stat");
+    if (type != fs::file_type::regular) continue;
     if (const auto stamp = stamp_of(walk->path()))
       listed.push_back({key, stamp->size_bytes, stamp->mtime_ns / 1'000'000});
   }
