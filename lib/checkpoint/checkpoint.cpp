@@ -108,6 +108,7 @@ Checkpoint::Checkpoint(std::string name, std::vector<CheckpointFile> files)
 Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilter& filter, Others others) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) throw system_error(error.value(), path.string(), "stat");
   if (!fs::exists(status)) throw Error(Fault::not_found, path.string(), "no such file or directory");
   if (!fs::is_directory(status)) {
     Checkpoint checkpoint(path.string(), {look_at(path, path.filename().string())});

@@ -170,6 +170,9 @@ TEST_CASE("one file is a checkpoint of its own name") {
   CHECK(opening(scratch / "dangling") == Fault::not_found);
   REQUIRE(::mkfifo((scratch / "fifo").c_str(), 0600) == 0);
   CHECK(opening(scratch / "fifo") == Fault::local);
+  // What cannot be looked at may be there.
+  fs::create_symlink("circle", scratch / "circle");
+  CHECK(opening(scratch / "circle") == Fault::local);
 }
 
 TEST_CASE("weights and what loaders pick up are told by name") {
