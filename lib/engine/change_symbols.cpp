@@ -185,15 +185,16 @@ void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask
     sign_of[2 * i] = mask_bit(mask.columns, i);
     sign_of[2 * i + 1] = sign_of[2 * i] ^ 1U;
   }
+  // First what the rows say.
   flipped_.clear();
-  std::uint8_t* const flipped = flipped_.extend(signs_.size());
-  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
+  std::uint8_t* const flipped = flipped_.extend(signs_.size() + k_spread_room);
   const SignRows::Rows rows = signs_.rows_in(signs_.all());
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const SignRows::Row row = rows[r];
-    const std::uint8_t is_turned = mask_bit(mask.rows, row.index);
-    for (std::size_t i = row.begin; i < row.end; ++i) flipped[i] = sign_of[changes[i]] ^ is_turned;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SignRows::Row row = rows[i];
+    spread(mask_bit(mask.rows, row.index), flipped + row.begin, row.size());
   }
+  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
+  for (std::size_t i = 0; i < changes.size(); ++i) flipped[i] ^= sign_of[changes[i]];
 
   for (const StripSymbols& strip : strips_) {
     std::uint8_t* const ordered = ordered_signs_.get();

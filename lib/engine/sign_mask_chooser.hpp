@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/scratch_vector.hpp"
 #include "engine/sign_mask.hpp"
 #include "engine/sign_rows.hpp"
 
@@ -33,9 +34,13 @@ class SignMaskChooser {
   void look_at(std::initializer_list<std::size_t> sixteenths);
   void look_at_all();
   // All of these are about parts_.
+  template <class Visit, class Behind>
+  void each_stretch(Visit visit, Behind behind);
   template <class Visit>
-  void each_row(Visit visit) const;
-  double deviations_of_rows() const;
+  void each_sum(Visit visit);
+  template <class Visit>
+  void each_change(Visit visit);
+  double deviations_of_rows();
   double deviations_of_columns() const;
   void weigh_columns_alike();
   void weigh_columns(const SignKernels& kernels);
@@ -50,6 +55,10 @@ class SignMaskChooser {
   OfSignedColumns<std::uint32_t> turned_counts_;  // as the rows turn them
   std::vector<std::uint32_t> votes_;
   std::vector<std::int64_t> sums_;  // of each column's signs, as much as the rows are sure
+  // Change by change.
+  ScratchVector<std::int32_t> sums_up_to_;
+  ScratchVector<std::uint64_t> squares_up_to_;
+  ScratchVector<std::int32_t> sums_of_rows_;
 };
 
 }  // namespace wdelta
