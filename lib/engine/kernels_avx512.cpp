@@ -173,6 +173,12 @@ std::uint32_t find_in_stretch(const char* base, const char* next, std::uint32_t 
   const std::uint64_t changed_words = not_empty(masks, words);
   for (std::uint64_t left = changed_words; left != 0; left &= left - 1) {
     const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
+    // Nothing is read while changes are listed: time to ask for the next stretch.
+    const std::size_t in_next_stretch = (k_found_at_a_time<T> + word * k_word) * sizeof(T);
+    for (std::size_t v = 0; v < sizeof(T); ++v) {
+      _mm_prefetch(base + in_next_stretch + 64 * v, _MM_HINT_T0);
+      _mm_prefetch(next + in_next_stretch + 64 * v, _MM_HINT_T0);
+    }
     changes += list_bits(masks[word], first + word * k_word, positions + changes);
   }
   if (changes > k_pick_above<T>) {
