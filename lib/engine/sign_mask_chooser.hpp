@@ -48,7 +48,7 @@ class SignMaskChooser {
   void fit_columns();
   std::uint64_t fit_rows(std::vector<std::uint8_t>& turned);
 
-  const SignRows* signs_ = nullptr;
+  const SignRows* signs_ = nullptr;        // of the choose() that is at work
   std::vector<SignRows::Part> parts_;      // of these, a sample or all
   OfSignedColumns<std::int16_t> weights_;  // what rows are fitted to
   OfSignedColumns<std::uint32_t> counts_;

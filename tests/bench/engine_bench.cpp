@@ -133,8 +133,9 @@ void find_changes(benchmark::State& state, const Engine& engine) {
 
 constexpr std::size_t k_blocks_in_group = 32;
 
-// Groups as diff makes them, of blocks that come around again; choosing classes and making tables included, and of a
-// matrix choosing which signs to flip.
+// Groups as diff makes them, of blocks that come around again: what depends on where changes lie is foretold better
+// than of real weights, and whatever saves such branches is to be judged by diff of those; choosing classes and making
+// tables included, and of a matrix choosing which signs to flip.
 void encode_group(benchmark::State& state, const Engine& engine, const MatrixPlace& place) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));

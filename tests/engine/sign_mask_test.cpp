@@ -218,10 +218,10 @@ TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
 TEST_CASE("every change is found in its row and its column, whatever a row's length and how many it has") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
+  std::vector<SignRows> signs_of_engine(engines().size());  // whose memory is used again
   for (const std::uint64_t row : {2, 3, 31, 64, 100, 512, 1000, 20'000, 65535, 65536}) {
     for (const std::uint64_t apart : {1, 2, 40, 3000}) {
       const MatrixPlace place{row, random() % 200'000};
-      std::vector<SignRows> signs_of_engine(engines().size());
       for (SignRows& signs : signs_of_engine) signs.begin(place);
       std::vector<std::uint32_t> indices;  // of the rows, change by change
       std::vector<SignRows::SignedColumn> columns;
