@@ -68,6 +68,7 @@ OpenRepository::OpenRepository(const char* location, const wdelta_repository_opt
       watched_(callbacks_) {
   if (options.create < WDELTA_CREATE_NOTHING || options.create > WDELTA_CREATE_PRIVATE_BUCKET)
     throw Error(Fault::usage, "create", fmt::format("is {}, which is none of its values", options.create));
+  if (Device* const device = engine_->device()) device_user_.emplace(device->memories());
   const Execution execution = watched_.execution(threads_);
   repository_ = options.create == WDELTA_CREATE_NOTHING ? Repository::open(location_, access_, execution)
                                                         : Repository::open_or_create(location_, access_, execution);

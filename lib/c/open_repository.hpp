@@ -6,6 +6,7 @@
 #include "c/callback_progress.hpp"
 #include "c/push_queue.hpp"
 #include "c/reference_copy.hpp"
+#include "engine/device_memories.hpp"
 #include "engine/engine.hpp"
 #include "include/wdelta.h"
 #include "repo/repository.hpp"
@@ -65,6 +66,7 @@ class OpenRepository {
   wdelta_callbacks callbacks_;
   ThreadCounts threads_;
   const Engine* engine_;
+  std::optional<DeviceMemories::User> device_user_;  // from push to push
   Access access_;
   Watched watched_;
   std::mutex resolve_mutex_;

@@ -23,6 +23,9 @@ class DeviceSegment {
  public:
   /// All must outlive it.
   DeviceSegment(const SegmentCoder::Files& files, Device& device);
+  ~DeviceSegment() { settle(*stream_); }
+  DeviceSegment(const DeviceSegment&) = delete;
+  DeviceSegment& operator=(const DeviceSegment&) = delete;
 
   /// Reads segment `index` and leaves the device to work on it.
   void start(std::size_t index, StageLaps& laps);

@@ -22,6 +22,10 @@ DeviceSegmentWriter::DeviceSegmentWriter(const Files& files, Device& device, Sta
       digests_(device),
       laps_(stages) {}
 
+DeviceSegmentWriter::~DeviceSegmentWriter() {
+  if (stream_) settle(*stream_);
+}
+
 unsigned DeviceSegmentWriter::most_threads(const Device& device) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(device.memory_bytes() / 2 / k_thread_memory_bytes, 1, 1024));
 }

@@ -26,6 +26,8 @@ class DeviceSegmentWriter {
 
   /// All must outlive it.
   DeviceSegmentWriter(const Files& files, Device& device, StageClock* stages);
+  ~DeviceSegmentWriter();
+  DeviceSegmentWriter(DeviceSegmentWriter&&) = default;
 
   void operator()(std::size_t index);
 

@@ -233,8 +233,13 @@ void RebuiltFile::read_to_device(std::uint64_t offset, void* to, std::size_t siz
   if (!pool_)
     return dynamic_cast<const DeviceReadable&>(*in_place_origin_).read_to_device(offset, to, size_bytes, stream);
   auto rebuilder = pool_->take_rebuilder();
-  rebuilder->read(*this, {offset, static_cast<std::uint8_t*>(to), size_bytes}, stream);
-  rebuilder->finish(stream);
+  try {
+    rebuilder->read(*this, {offset, static_cast<std::uint8_t*>(to), size_bytes}, stream);
+    rebuilder->finish(stream);
+  } catch (...) {
+    settle(stream);  // before the rebuilder goes, whose memory it works with
+    throw;
+  }
   pool_->give(std::move(rebuilder));
 }
 

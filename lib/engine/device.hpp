@@ -119,6 +119,10 @@ class DeviceStream {
                              std::uint64_t first_chunk, void* scratch, std::uint32_t* values) = 0;
 };
 
+/// Waits, whatever comes of it: before memory goes that the stream may still be working with.
+void settle(DeviceStream& stream) noexcept;
+
+class DeviceMemories;
 class DeviceStreams;
 
 /// Thread-safe.
@@ -132,6 +136,8 @@ class Device {
   virtual std::unique_ptr<DeviceStream> stream_of(void* native) = 0;
   /// Queues to borrow, for what is done at once: device_streams.hpp.
   virtual DeviceStreams& streams() = 0;
+  /// Memory to borrow: device_memories.hpp. What stays for long is allocated.
+  virtual DeviceMemories& memories() = 0;
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) = 0;
   virtual std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) = 0;
 };

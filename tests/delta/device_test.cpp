@@ -347,9 +347,13 @@ TEST_CASE("memory of a device is bounded, and given back") {
     const PlacedFile base = file_of(tensors);
     auto next = with_changes(tensors, 0.2, random);
     std::ranges::reverse(next);
+    { const DeviceMemories::User last(host_device().memories()); }
     host_device().traffic().most_held_bytes = host_device().pinned().most_held_bytes = 0;
-    const Run run{&host_device_engine(), 2};
-    apply_delta(make_delta({base}, file_of(next), run).bytes, {base}, run);
+    {
+      const DeviceMemories::User user(host_device().memories());
+      const Run run{&host_device_engine(), 2};
+      apply_delta(make_delta({base}, file_of(next), run).bytes, {base}, run);
+    }
     CHECK(host_device().traffic().held_bytes == 0);
     CHECK(host_device().pinned().held_bytes == 0);
     CHECK(host_device().traffic().most_held_bytes <= 4 * (std::int64_t{64} << 20));
@@ -365,6 +369,7 @@ TEST_CASE("a device that is lost is an error with a way out, and leaves nothing"
   DeviceTraffic& traffic = host_device().traffic();
   for (const std::uint64_t waits : {0, 1, 2, 5, 9}) {
     CAPTURE(waits);
+    std::optional<DeviceMemories::User> user(std::in_place, host_device().memories());
     traffic.forget();
     traffic.waits_until_lost = waits;
     try {
@@ -375,6 +380,7 @@ TEST_CASE("a device that is lost is an error with a way out, and leaves nothing"
       CHECK(error.hint().find("--engine auto") != std::string::npos);
     }
     traffic.waits_until_lost = UINT64_MAX;
+    user.reset();
     CHECK(traffic.held_bytes == 0);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "engine/class_map.hpp"
 #include "engine/device.hpp"
+#include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
 #include "engine/engine.hpp"
 #include "testing/apply_strip.hpp"
@@ -31,6 +32,7 @@ struct DeviceTraffic {
   std::atomic<std::uint64_t> masked_blocks = 0;  ///< of those, with a sign mask
   std::atomic<std::int64_t> held_bytes = 0;
   std::atomic<std::int64_t> most_held_bytes = 0;
+  std::int64_t room_bytes = std::int64_t{4} << 30;
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> waits_until_lost = UINT64_MAX;  ///< then the device fails
 
@@ -41,6 +43,10 @@ class HostDeviceMemory final : public DeviceMemory {
  public:
   HostDeviceMemory(std::size_t size_bytes, DeviceTraffic& traffic) : size_bytes_(size_bytes), traffic_(&traffic) {
     const std::int64_t held = traffic_->held_bytes += static_cast<std::int64_t>(size_bytes);
+    if (held > traffic_->room_bytes) {
+      traffic_->held_bytes -= static_cast<std::int64_t>(size_bytes);
+      throw Error(Fault::local, "host", std::to_string(size_bytes) + " bytes of device memory: out of memory");
+    }
     std::int64_t most = traffic_->most_held_bytes;
     while (held > most && !traffic_->most_held_bytes.compare_exchange_weak(most, held)) continue;
     memory_ = std::make_unique<std::uint8_t[]>(size_bytes + 256);
@@ -195,6 +201,7 @@ class HostDevice final : public Device {
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostDeviceStream>(traffic_); }
   std::unique_ptr<DeviceStream> stream_of(void*) override { return make_stream(); }
   DeviceStreams& streams() override { return streams_; }
+  DeviceMemories& memories() override { return memories_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<HostDeviceMemory>(size_bytes, traffic_);
   }
@@ -210,6 +217,7 @@ class HostDevice final : public Device {
   std::uint64_t memory_bytes_ = std::uint64_t{4} << 30;
   DeviceTraffic traffic_;
   DeviceTraffic pinned_;
+  DeviceMemories memories_{*this};
   DeviceStreams streams_{*this};  // the first to go: they are of what is above
 };
 

@@ -3,6 +3,7 @@
 #include "engine/cuda/runtime_error.hpp"
 #include "engine/cuda/runtime_queue.hpp"
 #include "engine/device.hpp"
+#include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
 
 #include <vector>
@@ -26,6 +27,7 @@ class RuntimeDevice final : public Device {
     return std::make_unique<AgentStream<RuntimeQueue>>(place_, static_cast<cudaStream_t>(native));
   }
   DeviceStreams& streams() override { return streams_; }
+  DeviceMemories& memories() override { return memories_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::device, size_bytes);
   }
@@ -36,6 +38,7 @@ class RuntimeDevice final : public Device {
  private:
   const RuntimePlace place_;
   const std::uint64_t memory_bytes_;
+  DeviceMemories memories_{*this};
   DeviceStreams streams_{*this};
 };
 

@@ -5,6 +5,7 @@
 #include "engine/cuda/emulated_memory.hpp"
 #include "engine/cuda/thread_block.hpp"
 #include "engine/device.hpp"
+#include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
 
 #include <functional>
@@ -27,6 +28,7 @@ class EmulatedDevice final : public Device {
   /// `native` means nothing here.
   std::unique_ptr<DeviceStream> stream_of(void* native) override;
   DeviceStreams& streams() override { return streams_; }
+  DeviceMemories& memories() override { return borrowed_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) override;
 
@@ -48,7 +50,8 @@ class EmulatedDevice final : public Device {
   std::vector<std::uint8_t> shared_;
   bool is_lost_ = false;
   std::uint64_t launches_ = 0;
-  DeviceStreams streams_{*this};  // the first to go: they are of what is above
+  DeviceMemories borrowed_{*this, DeviceMemories::Spare::freed};  // so that nobody gets what another still uses
+  DeviceStreams streams_{*this};                                  // the first to go: they are of what is above
 };
 
 }  // namespace wdelta::testing
