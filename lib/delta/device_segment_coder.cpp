@@ -1,53 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/device_segment_coder.hpp"
 
+#include "engine/device_readable.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace wdelta {
 namespace {
 
-// What a segment takes on the device at most, about, and how many are ahead of those that are coded.
-constexpr std::uint64_t k_segment_memory_bytes = std::uint64_t{64} << 20;
+// Of files on the device: a call of the CUDA runtime takes as long as to code some hundred changes, and calls of
+// several threads take turns, so there are to be few. (H200 and 16 cores, 8 GiB of which 1 % changed, 12 threads: 142
+// ms; one at a time and 8 threads, 193; twice as many, 138 with 16 threads, and twice the memory.) What lies on the
+// host goes through pinned memory, which takes long to get: there is little of it.
+constexpr std::size_t k_most_segments = 2;
+constexpr unsigned k_most_threads = 12;
+// How many batches are ahead of those that are coded, and what a segment takes on the device at most, about.
 constexpr unsigned k_most_ahead = 4;
-// More threads wait for each other: calls of the CUDA runtime take turns. (H200 and 16 cores, 8 GiB of which 1 %
-// changed: 290 ms with 4 and 8 threads, 320 with 16, which take 2.2 times the processor's time.)
-constexpr unsigned k_most_threads = 8;
+constexpr std::uint64_t k_segment_memory_bytes = std::uint64_t{64} << 20;
+
+bool is_on(const ByteReader& file, const Device& device) {
+  const auto* const readable = dynamic_cast<const DeviceReadable*>(&file);
+  return readable != nullptr && readable->is_on(device);
+}
+
+bool are_on(const SegmentCoder::Files& files, const Device& device) {
+  return is_on(*files.next, device) && (!files.base || is_on(*files.base->file, device));
+}
 
 }  // namespace
 
-DeviceSegments::DeviceSegments(const SegmentCoder::Files& files, Device& device, unsigned threads)
+DeviceBatches::DeviceBatches(const SegmentCoder::Files& files, const TaskRuns& runs, Device& device, unsigned threads)
     : files_(files),
       device_(device),
-      most_ahead_(std::clamp(threads, 1U, k_most_ahead)),
-      slots_(files.segment_count()) {}
+      most_segments_(are_on(files, device) ? k_most_segments : 1),
+      most_ahead_(std::clamp(threads, 1U, k_most_ahead)) {
+  for (std::size_t begin = 0; begin < runs.count; begin = runs.end_of_run(begin)) {
+    const std::size_t end = runs.end_of_run(begin);
+    for (std::size_t first = begin; first < end; first += most_segments_)
+      slots_.push_back({first, std::min(first + most_segments_, end), State::none, nullptr, nullptr});
+  }
+}
 
 // Half of the memory is enough: others want some too.
-unsigned DeviceSegments::most_threads(const Device& device) {
-  const std::uint64_t segments = device.memory_bytes() / 2 / k_segment_memory_bytes;
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(segments, k_most_ahead + 1, k_most_ahead + k_most_threads)) -
+unsigned DeviceBatches::most_threads(const Device& device) {
+  const std::uint64_t batches = device.memory_bytes() / 2 / (k_most_segments * k_segment_memory_bytes);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(batches, k_most_ahead + 1, k_most_ahead + k_most_threads)) -
          k_most_ahead;
 }
 
-std::unique_ptr<DeviceSegment> DeviceSegments::idle_segment(std::unique_lock<std::mutex>& lock) {
-  if (idle_.empty()) {
-    lock.unlock();
-    return std::make_unique<DeviceSegment>(files_, device_);
-  }
-  auto segment = std::move(idle_.back());
-  idle_.pop_back();
-  lock.unlock();
-  return segment;
+DeviceBatches::Slot& DeviceBatches::slot_of(std::size_t first) {
+  return *std::ranges::lower_bound(slots_, first, {}, &Slot::first);
 }
 
-std::unique_ptr<DeviceSegment> DeviceSegments::take(std::size_t index, StageLaps& laps) {
+std::unique_ptr<DeviceBatch> DeviceBatches::idle_batch(std::unique_lock<std::mutex>& lock) {
+  if (idle_.empty()) {
+    lock.unlock();
+    return std::make_unique<DeviceBatch>(files_, device_, most_segments_);
+  }
+  auto batch = std::move(idle_.back());
+  idle_.pop_back();
+  lock.unlock();
+  return batch;
+}
+
+std::unique_ptr<DeviceBatch> DeviceBatches::take(std::size_t first, StageLaps& laps) {
   std::unique_lock lock(mutex_);
-  Slot& slot = slots_[index];
+  Slot& slot = slot_of(first);
   if (slot.state == State::none) {
     slot.state = State::taken;
-    auto segment = idle_segment(lock);
-    segment->start(index, laps);
-    return segment;
+    auto batch = idle_batch(lock);
+    batch->start(slot.first, slot.end, laps);
+    return batch;
   }
   laps.restart();
   changed_.wait(lock, [&] { return slot.state == State::started; });
@@ -55,42 +79,44 @@ std::unique_ptr<DeviceSegment> DeviceSegments::take(std::size_t index, StageLaps
   slot.state = State::taken;
   --ahead_;
   if (slot.failure) std::rethrow_exception(slot.failure);
-  return std::move(slot.segment);
+  return std::move(slot.batch);
 }
 
-void DeviceSegments::start_ahead(std::size_t behind, StageLaps& laps) {
+void DeviceBatches::start_ahead(std::size_t behind, StageLaps& laps) {
   std::unique_lock lock(mutex_);
-  std::size_t index = behind + 1;
-  while (index < slots_.size() && slots_[index].state != State::none) ++index;
-  if (index >= slots_.size() || ahead_ >= most_ahead_) return;
-  Slot& slot = slots_[index];
+  const auto first = std::ranges::upper_bound(slots_, behind, {}, &Slot::first);
+  const auto found = std::find_if(first, slots_.end(), [](const Slot& slot) { return slot.state == State::none; });
+  if (found == slots_.end() || ahead_ >= most_ahead_) return;
+  Slot& slot = *found;
   slot.state = State::starting;
   ++ahead_;
-  std::unique_ptr<DeviceSegment> segment;
+  std::unique_ptr<DeviceBatch> batch;
   std::exception_ptr failure;
   try {
-    segment = idle_segment(lock);
-    segment->start(index, laps);
+    batch = idle_batch(lock);
+    batch->start(slot.first, slot.end, laps);
   } catch (...) {
     failure = std::current_exception();
   }
   if (!lock.owns_lock()) lock.lock();
-  slot.segment = std::move(segment);
+  slot.batch = std::move(batch);
   slot.failure = failure;
   slot.state = State::started;
   changed_.notify_all();
 }
 
-void DeviceSegments::give_back(std::unique_ptr<DeviceSegment> segment) {
+void DeviceBatches::give_back(std::unique_ptr<DeviceBatch> batch) {
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(segment));
+  idle_.push_back(std::move(batch));
 }
 
 CodedSegment DeviceSegmentCoder::operator()(std::size_t index, std::size_t run_end) {
-  auto segment = segments_->take(index, laps_);
-  segments_->start_ahead(index, laps_);
-  CodedSegment coded = segment->code(groups_, run_end, laps_);
-  segments_->give_back(std::move(segment));
+  if (!batch_) {
+    batch_ = batches_->take(index, laps_);
+    batches_->start_ahead(index, laps_);
+  }
+  CodedSegment coded = batch_->code_next(groups_, run_end, laps_);
+  if (index + 1 == batch_->end()) batches_->give_back(std::move(batch_));
   return coded;
 }
 

@@ -40,7 +40,7 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
     laps_.lap(Stage::read, segment.size_bytes);
     stream_->upload(part.bytes, on_host.data(), segment.size_bytes);
     if (files_.origin_tree->is_subtree(index)) {
-      digests_.ask(DeviceDigests::End::base, index, part.bytes, *stream_);
+      digests_.ask(DeviceDigests::End::base, index, 1, part.bytes, *stream_);
     } else {
       files_.origin_tree->set_segment(index, on_host);
       laps_.lap(Stage::hash, segment.size_bytes);
@@ -50,15 +50,15 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
     rebuilder_->read(*files_.rebuilt, part, *stream_);
   }
   const bool is_subtree = files_.result_tree->is_subtree(index);
-  if (is_subtree) digests_.ask(DeviceDigests::End::result, index, part.bytes, *stream_);
+  if (is_subtree) digests_.ask(DeviceDigests::End::result, index, 1, part.bytes, *stream_);
   if (!is_subtree || files_.output != nullptr) stream_->download(on_host.data(), part.bytes, segment.size_bytes);
   laps_.lap(Stage::code, segment.size_bytes);
   rebuilder_->finish(*stream_);
   laps_.lap(Stage::wait);
   if (files_.origin != nullptr && files_.origin_tree->is_subtree(index))
-    take_digest(DeviceDigests::End::base, index, *files_.origin_tree);
+    take_digest(DeviceDigests::End::base, *files_.origin_tree);
   if (is_subtree) {
-    take_digest(DeviceDigests::End::result, index, *files_.result_tree);
+    take_digest(DeviceDigests::End::result, *files_.result_tree);
   } else {
     files_.result_tree->set_segment(index, on_host);
     laps_.lap(Stage::hash, segment.size_bytes);
@@ -68,8 +68,8 @@ void DeviceSegmentWriter::operator()(std::size_t index) {
   laps_.lap(Stage::write, segment.size_bytes);
 }
 
-void DeviceSegmentWriter::take_digest(DeviceDigests::End end, std::size_t index, Blake3Tree& tree) {
-  digests_.take(end, index, tree);
+void DeviceSegmentWriter::take_digest(DeviceDigests::End end, Blake3Tree& tree) {
+  digests_.take(end, tree);
   laps_.lap(Stage::hash, Blake3Tree::k_segment_bytes);
 }
 

@@ -35,7 +35,7 @@ class DeviceSegmentWriter {
   static unsigned most_threads(const Device& device);
 
  private:
-  void take_digest(DeviceDigests::End end, std::size_t index, Blake3Tree& tree);
+  void take_digest(DeviceDigests::End end, Blake3Tree& tree);
 
   Files files_;
   std::unique_ptr<DeviceStream> stream_;

@@ -29,7 +29,7 @@ class DeviceStretch {
   std::size_t append(const ByteReader& file, std::uint64_t offset, std::size_t size_bytes);
 
   std::uint8_t* on_device(std::size_t place) const { return on_device_.begin() + place; }
-  /// Waits for the stream where bytes have to be brought. Earlier spans of such bytes stay valid too.
+  /// Bytes that one append() read. Waits for the stream where they have to be brought; earlier spans stay valid too.
   std::span<const std::uint8_t> on_host(std::size_t place, std::size_t size_bytes);
 
  private:
@@ -39,13 +39,19 @@ class DeviceStretch {
     std::size_t end;
   };
 
+  std::uint8_t* room_for(std::size_t size_bytes);
+
   Device* device_;
   DeviceStream* stream_;
   DeviceBuffer on_device_;
-  DeviceBuffer on_host_;
+  DeviceBuffer on_host_;  // as on the device, where anything was read into the host's memory
   std::vector<Part> absent_;
   std::size_t room_bytes_ = 0;
   std::size_t size_bytes_ = 0;
+  // What was brought to be looked at, piece by piece: little of a stretch is, and pinned memory takes long to get.
+  std::vector<DeviceBuffer> brought_;
+  std::size_t brought_index_ = 0;  // of the one that is being filled
+  std::size_t brought_bytes_ = 0;  // in it
 };
 
 }  // namespace wdelta

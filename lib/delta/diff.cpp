@@ -105,9 +105,9 @@ void code_segments(const SegmentCoder::Files& files, const DeltaCoding& coding, 
     const auto make_coder = [&] { return SegmentCoder(files, choice, engine, execution.stages); };
     return ordered_in_runs(runs, execution, make_coder, consume);
   }
-  const Execution limited = execution.on(std::min(execution.threads, DeviceSegments::most_threads(*device)));
-  DeviceSegments segments(files, *device, limited.threads);
-  const auto make_coder = [&] { return DeviceSegmentCoder(segments, choice, engine, execution.stages); };
+  const Execution limited = execution.on(std::min(execution.threads, DeviceBatches::most_threads(*device)));
+  DeviceBatches batches(files, runs, *device, limited.threads);
+  const auto make_coder = [&] { return DeviceSegmentCoder(batches, choice, engine, execution.stages); };
   ordered_in_runs(runs, limited, make_coder, consume);
 }
 

@@ -46,6 +46,47 @@ PlacedFile file_of(const std::vector<TestTensor>& tensors, std::size_t padding =
   return {"m.safetensors", safetensors_file(tensors, {}, padding)};
 }
 
+/// A file that lies on the device, as that of a trainer does.
+class FileOnDevice final : public ByteReader, public DeviceReadable {
+ public:
+  FileOnDevice(Device& device, PlacedFile file)
+      : device_(&device), file_(std::move(file)), memory_(device.allocate(file_.bytes.size())) {
+    std::ranges::copy(file_.bytes, static_cast<std::uint8_t*>(memory_->begin()));
+  }
+
+  std::uint64_t size_bytes() const override { return file_.bytes.size(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
+    read_bytes_ += bytes.size();
+    std::copy_n(file_.bytes.data() + offset, bytes.size(), bytes.data());
+  }
+  const std::string& name() const override { return file_.path; }
+  bool is_on(const Device& device) const override { return &device == device_; }
+  void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override {
+    stream.copy(to, static_cast<const std::uint8_t*>(memory_->begin()) + offset, size_bytes);
+  }
+  /// By the host.
+  std::uint64_t read_bytes() const { return read_bytes_; }
+
+ private:
+  Device* device_;
+  PlacedFile file_;
+  std::unique_ptr<DeviceMemory> memory_;
+  mutable std::atomic<std::uint64_t> read_bytes_ = 0;
+};
+
+/// Of files that lie on the device, where segments are worked on some at a time.
+Bytes delta_on_device(const std::vector<PlacedFile>& base, const PlacedFile& next, const Run& run) {
+  std::vector<BaseFile> files;
+  for (const PlacedFile& file : base)
+    files.push_back({file.path, RebuiltFile::from_file(std::make_shared<FileOnDevice>(host_device(), file))});
+  ScratchDirectory scratch;
+  const auto next_on_device = std::make_shared<FileOnDevice>(host_device(), next);
+  FileChange change = diff_file(files, next.path, next_on_device, scratch / "delta", run.coding(), *run.engine,
+                                SilentExecution(run.threads));
+  change.delta->output.commit(Overwrite::no, Durability::cached);
+  return bytes_of(get_file(scratch / "delta"));
+}
+
 void require_same_delta(const std::vector<PlacedFile>& base, const PlacedFile& next) {
   const MadeDelta expected = make_delta(base, next);
   for (const unsigned threads : {1U, 5U}) {
@@ -54,6 +95,7 @@ void require_same_delta(const std::vector<PlacedFile>& base, const PlacedFile& n
     REQUIRE((made.bytes == expected.bytes));
     REQUIRE(made.change.description.change_count == expected.change.description.change_count);
     REQUIRE((apply_delta(made.bytes, base, {&host_device_engine(), threads}) == next.bytes));
+    REQUIRE((delta_on_device(base, next, {&host_device_engine(), threads}) == expected.bytes));
   }
 }
 
@@ -93,6 +135,23 @@ TEST_CASE("the kernels of devices, run by the host, make the deltas that a proce
       CHECK(device.launches() > launches);
       REQUIRE((apply_delta(expected.bytes, {base}, run) == next.bytes));
     }
+  }
+}
+
+TEST_CASE("a device makes the same deltas whatever runs its segments are in") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  auto tensors = several_segments(random);
+  tensors.push_back(weights("head", 7 * k_segment_elements, random));
+  const PlacedFile base = file_of(tensors);
+  const PlacedFile next = file_of(with_changes(tensors, 0.001, random));
+  for (const SegmentRuns runs : {SegmentRuns{1, 1}, SegmentRuns{4, 1}, SegmentRuns{6, 1}, SegmentRuns{8, 2}}) {
+    CAPTURE(runs.longest);
+    Run run;
+    run.runs = runs;
+    const Bytes expected = make_delta({base}, next, run).bytes;
+    run.engine = &host_device_engine();
+    for (run.threads = 1; run.threads <= 4; run.threads += 3) REQUIRE((delta_on_device({base}, next, run) == expected));
   }
 }
 
@@ -282,38 +341,6 @@ TEST_CASE("a device refuses what a processor refuses, in the same words") {
   }
 }
 
-namespace {
-
-/// A file that lies on the device, as that of a trainer does.
-class FileOnDevice final : public ByteReader, public DeviceReadable {
- public:
-  FileOnDevice(Device& device, PlacedFile file)
-      : device_(&device), file_(std::move(file)), memory_(device.allocate(file_.bytes.size())) {
-    std::ranges::copy(file_.bytes, static_cast<std::uint8_t*>(memory_->begin()));
-  }
-
-  std::uint64_t size_bytes() const override { return file_.bytes.size(); }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    read_bytes_ += bytes.size();
-    std::copy_n(file_.bytes.data() + offset, bytes.size(), bytes.data());
-  }
-  const std::string& name() const override { return file_.path; }
-  bool is_on(const Device& device) const override { return &device == device_; }
-  void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override {
-    stream.copy(to, static_cast<const std::uint8_t*>(memory_->begin()) + offset, size_bytes);
-  }
-  /// By the host.
-  std::uint64_t read_bytes() const { return read_bytes_; }
-
- private:
-  Device* device_;
-  PlacedFile file_;
-  std::unique_ptr<DeviceMemory> memory_;
-  mutable std::atomic<std::uint64_t> read_bytes_ = 0;
-};
-
-}  // namespace
-
 TEST_CASE("files that lie on the device are compared there, and little but changes comes home") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
@@ -341,23 +368,33 @@ TEST_CASE("files that lie on the device are compared there, and little but chang
 TEST_CASE("memory of a device is bounded, and given back") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
+  DeviceTraffic& traffic = host_device().traffic();
+  DeviceTraffic& pinned = host_device().pinned();
+  const Run run{&host_device_engine(), 2};
+  const auto expect_bounded = [&](std::int64_t least_bytes, std::int64_t batch_bytes, const auto& work) {
+    { const DeviceMemories::User last(host_device().memories()); }
+    traffic.most_held_bytes = pinned.most_held_bytes = 0;
+    {
+      const DeviceMemories::User user(host_device().memories());
+      work();
+    }
+    CHECK(traffic.held_bytes == 0);
+    CHECK(pinned.held_bytes == 0);
+    // Two that are coded, and two ahead.
+    CHECK(traffic.most_held_bytes <= least_bytes + 4 * batch_bytes);
+    CHECK(pinned.most_held_bytes <= 4 * (std::int64_t{32} << 20));
+  };
   for (const DtypeBits dtype : {DtypeBits{"U8", 8}, k_bf16_bits, DtypeBits{"F32", 32}}) {
     const std::vector<TestTensor> tensors = {
         random_tensor("w", dtype, 8 * k_segment_elements * 16 / dtype.bits, random)};
     const PlacedFile base = file_of(tensors);
     auto next = with_changes(tensors, 0.2, random);
     std::ranges::reverse(next);
-    { const DeviceMemories::User last(host_device().memories()); }
-    host_device().traffic().most_held_bytes = host_device().pinned().most_held_bytes = 0;
-    {
-      const DeviceMemories::User user(host_device().memories());
-      const Run run{&host_device_engine(), 2};
-      apply_delta(make_delta({base}, file_of(next), run).bytes, {base}, run);
-    }
-    CHECK(host_device().traffic().held_bytes == 0);
-    CHECK(host_device().pinned().held_bytes == 0);
-    CHECK(host_device().traffic().most_held_bytes <= 4 * (std::int64_t{64} << 20));
-    CHECK(host_device().pinned().most_held_bytes <= 4 * (std::int64_t{32} << 20));
+    const PlacedFile changed = file_of(next);
+    expect_bounded(0, std::int64_t{64} << 20,
+                   [&] { apply_delta(make_delta({base}, changed, run).bytes, {base}, run); });
+    expect_bounded(static_cast<std::int64_t>(base.bytes.size() + changed.bytes.size()), std::int64_t{2 * 64} << 20,
+                   [&] { delta_on_device({base}, changed, run); });
   }
 }
 
