@@ -76,8 +76,9 @@ Bytes written(const FileVersion& version, unsigned threads) {
 }
 
 Bytes read_on_device(const RebuiltFile& file, std::uint64_t offset, std::size_t size_bytes) {
-  const auto stream = host_device().make_stream();
-  const auto memory = host_device().allocate(size_bytes);
+  Device& device = *file.engine()->device();
+  const auto stream = device.make_stream();
+  const auto memory = device.allocate(size_bytes);
   file.read_to_device(offset, memory->begin(), size_bytes, *stream);
   Bytes bytes(size_bytes);
   stream->download(bytes.data(), memory->begin(), size_bytes);

@@ -59,7 +59,7 @@ FileVersion version_of(const Bytes& delta, const std::vector<PlacedFile>& base, 
 /// Writes a version as apply does, checking everything, and reads the file back.
 Bytes written(const FileVersion& version, unsigned threads = 1);
 
-/// What the host's own device makes of so many bytes of a file.
+/// What the device of the file's engine makes of so many bytes of it.
 Bytes read_on_device(const RebuiltFile& file, std::uint64_t offset, std::size_t size_bytes);
 
 Bytes apply_delta(const Bytes& delta, const std::vector<PlacedFile>& base, const Run& run = {});
