@@ -50,7 +50,8 @@ std::uint64_t DeviceBatch::Hashed::end_bytes() const {
 
 // The last segment of a file, and the only one, is no subtree that a device could hash alone.
 std::size_t DeviceBatch::Hashed::subtree_count() const {
-  return end - first - (end > first && !tree->is_subtree(end - 1) ? 1 : 0);
+  if (end == first) return 0;
+  return tree->is_subtree(end - 1) ? end - first : end - first - 1;
 }
 
 DeviceBatch::Hashed DeviceBatch::hashed_of(const ByteReader& file, Blake3Tree& tree) const {

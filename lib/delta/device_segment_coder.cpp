@@ -42,9 +42,9 @@ DeviceBatches::DeviceBatches(const SegmentCoder::Files& files, const TaskRuns& r
   }
 }
 
-// Half of the memory is enough: others want some too.
-unsigned DeviceBatches::most_threads(const Device& device) {
-  const std::uint64_t batches = device.memory_bytes() / 2 / (k_most_segments * k_segment_memory_bytes);
+// Half of what there is: others want some too.
+unsigned DeviceBatches::most_threads(Device& device) {
+  const std::uint64_t batches = device.memories().room_bytes() / 2 / (k_most_segments * k_segment_memory_bytes);
   return static_cast<unsigned>(std::clamp<std::uint64_t>(batches, k_most_ahead + 1, k_most_ahead + k_most_threads)) -
          k_most_ahead;
 }

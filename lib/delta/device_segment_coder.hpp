@@ -28,7 +28,7 @@ class DeviceBatches {
   void give_back(std::unique_ptr<DeviceBatch> batch);
 
   /// How many threads there is memory for on the device, and use.
-  static unsigned most_threads(const Device& device);
+  static unsigned most_threads(Device& device);
 
  private:
   enum class State { none, starting, started, taken };

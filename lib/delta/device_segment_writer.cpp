@@ -26,8 +26,9 @@ DeviceSegmentWriter::~DeviceSegmentWriter() {
   if (stream_) settle(*stream_);
 }
 
-unsigned DeviceSegmentWriter::most_threads(const Device& device) {
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(device.memory_bytes() / 2 / k_thread_memory_bytes, 1, 1024));
+unsigned DeviceSegmentWriter::most_threads(Device& device) {
+  return static_cast<unsigned>(
+      std::clamp<std::uint64_t>(device.memories().room_bytes() / 2 / k_thread_memory_bytes, 1, 1024));
 }
 
 void DeviceSegmentWriter::operator()(std::size_t index) {

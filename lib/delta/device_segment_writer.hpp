@@ -32,7 +32,7 @@ class DeviceSegmentWriter {
   void operator()(std::size_t index);
 
   /// How many threads there is memory for on the device.
-  static unsigned most_threads(const Device& device);
+  static unsigned most_threads(Device& device);
 
  private:
   void take_digest(DeviceDigests::End end, Blake3Tree& tree);

@@ -130,7 +130,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const std::string& name() const = 0;
-  virtual std::uint64_t memory_bytes() const = 0;
+  /// Memory that nobody has at this moment: others take some too.
+  virtual std::uint64_t free_bytes() const = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
   /// A queue that the caller has (a cudaStream_t), to work in order with what it has put there.
   virtual std::unique_ptr<DeviceStream> stream_of(void* native) = 0;

@@ -17,6 +17,13 @@ void settle(DeviceStream& stream) noexcept {
   }
 }
 
+std::uint64_t DeviceMemories::room_bytes() {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t room_bytes = device_->free_bytes();
+  for (const auto& spare : on_device_) room_bytes += spare->size_bytes();
+  return room_bytes;
+}
+
 std::unique_ptr<DeviceMemory> DeviceMemories::take(Place place, std::size_t size_bytes) {
   if (auto spare = spare_of(place, size_bytes)) return spare;
   try {

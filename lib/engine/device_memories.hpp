@@ -21,6 +21,8 @@ class DeviceMemories {
   /// The device must outlive it.
   explicit DeviceMemories(Device& device, Spare spare = Spare::kept) : device_(&device), spare_(spare) {}
 
+  /// How much there is of the device's at this moment: what is free there, and what was given back.
+  std::uint64_t room_bytes();
   /// At least so many bytes, and not more than twice as many.
   std::unique_ptr<DeviceMemory> take(Place place, std::size_t size_bytes);
   /// Nothing may be under way with it.

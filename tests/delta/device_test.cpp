@@ -398,6 +398,32 @@ TEST_CASE("memory of a device is bounded, and given back") {
   }
 }
 
+TEST_CASE("where little memory of a device is free, fewer work there, and make the same") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const std::vector<TestTensor> tensors = {weights("w", 12 * k_segment_elements, random)};
+  const PlacedFile base = file_of(tensors);
+  const PlacedFile next = file_of(with_changes(tensors, 0.01, random));
+  const Bytes expected = make_delta({base}, next).bytes;
+  const Run run{&host_device_engine(), 12};
+  DeviceTraffic& traffic = host_device().traffic();
+  const std::int64_t room_bytes = traffic.room_bytes;
+  for (const bool is_kept : {false, true}) {
+    CAPTURE(is_kept);
+    { const DeviceMemories::User last(host_device().memories()); }
+    const DeviceMemories::User user(host_device().memories());
+    // What was given back counts as free.
+    if (is_kept) delta_on_device({base}, next, run);
+    const auto files_bytes = static_cast<std::int64_t>(base.bytes.size() + next.bytes.size());
+    traffic.room_bytes = traffic.held_bytes + files_bytes + (is_kept ? 1 << 20 : 128 << 20);
+    const Bytes made = delta_on_device({base}, next, run);
+    const Bytes applied = apply_delta(made, {base}, run);
+    traffic.room_bytes = room_bytes;
+    REQUIRE((made == expected));
+    REQUIRE((applied == next.bytes));
+  }
+}
+
 TEST_CASE("a device that is lost is an error with a way out, and leaves nothing") {
   std::mt19937_64 random(seed());
   const std::vector<TestTensor> tensors = {weights("w", 4 * k_segment_elements, random)};

@@ -197,7 +197,9 @@ class HostDeviceStream final : public DeviceStream {
 class HostDevice final : public Device {
  public:
   const std::string& name() const override { return name_; }
-  std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::uint64_t free_bytes() const override {
+    return static_cast<std::uint64_t>(traffic_.room_bytes - traffic_.held_bytes);
+  }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostDeviceStream>(traffic_); }
   std::unique_ptr<DeviceStream> stream_of(void*) override { return make_stream(); }
   DeviceStreams& streams() override { return streams_; }
@@ -214,7 +216,6 @@ class HostDevice final : public Device {
 
  private:
   std::string name_ = "host";
-  std::uint64_t memory_bytes_ = std::uint64_t{4} << 30;
   DeviceTraffic traffic_;
   DeviceTraffic pinned_;
   DeviceMemories memories_{*this};

@@ -17,11 +17,16 @@ constexpr int k_least_capability = 75;
 
 class RuntimeDevice final : public Device {
  public:
-  RuntimeDevice(RuntimePlace place, std::uint64_t memory_bytes)
-      : place_(std::move(place)), memory_bytes_(memory_bytes) {}
+  explicit RuntimeDevice(RuntimePlace place) : place_(std::move(place)) {}
 
   const std::string& name() const override { return place_.name; }
-  std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::uint64_t free_bytes() const override {
+    const CurrentDevice current(place_);
+    std::size_t free = 0;
+    std::size_t all = 0;
+    check_cuda(cudaMemGetInfo(&free, &all), place_.name, "how much memory is free");
+    return free;
+  }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<AgentStream<RuntimeQueue>>(place_); }
   std::unique_ptr<DeviceStream> stream_of(void* native) override {
     return std::make_unique<AgentStream<RuntimeQueue>>(place_, static_cast<cudaStream_t>(native));
@@ -37,7 +42,6 @@ class RuntimeDevice final : public Device {
 
  private:
   const RuntimePlace place_;
-  const std::uint64_t memory_bytes_;
   DeviceMemories memories_{*this};
   DeviceStreams streams_{*this};
 };
@@ -54,7 +58,7 @@ DeviceAnswer answer_of(int ordinal) {
   int driver = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   // Never destroyed: the runtime may be gone by then.
-  auto* const device = new RuntimeDevice({ordinal, properties.name}, properties.totalGlobalMem);
+  auto* const device = new RuntimeDevice({ordinal, properties.name});
   return {device, device->name() + ", driver " + cuda_version_text(driver)};
 }
 

@@ -23,7 +23,7 @@ class EmulatedDevice final : public Device {
       : memory_bytes_(memory_bytes), memories_(memory_bytes) {}
 
   const std::string& name() const override { return name_; }
-  std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::uint64_t free_bytes() const override { return memory_bytes_ - device_bytes(); }
   std::unique_ptr<DeviceStream> make_stream() override;
   /// `native` means nothing here.
   std::unique_ptr<DeviceStream> stream_of(void* native) override;
