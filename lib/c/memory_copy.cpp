@@ -73,8 +73,7 @@ class DeviceBytes final : public MemoryCopy, public DeviceReadable {
   void overwrite(const ByteReader& source, const Execution& execution) override {
     if (size_bytes_ == 0) return;
     const auto size_bytes = static_cast<std::size_t>(size_bytes_);
-    const auto* const readable = dynamic_cast<const DeviceReadable*>(&source);
-    if (readable != nullptr && readable->is_on(*device_)) {
+    if (const DeviceReadable* const readable = readable_on(*device_, source)) {
       device_->streams().with_one(
           [&](DeviceStream& stream) { readable->read_to_device(0, place(0), size_bytes, stream); });
       return;

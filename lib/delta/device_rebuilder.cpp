@@ -115,10 +115,9 @@ void DeviceRebuilder::read(const RebuiltFile& file, const Part& part, DeviceStre
     const auto begin = static_cast<std::size_t>(run.begin - part.offset);
     const auto size_bytes = static_cast<std::size_t>(run.end - run.begin);
     const std::uint64_t from = plan.origin_begin + run.begin - file.header().tensors()[run.tensor].begin;
-    const auto* const readable = dynamic_cast<const DeviceReadable*>(plan.origin.get());
     if (plan.origin == nullptr) {
       stream.fill_zeros(part.bytes + begin, size_bytes);
-    } else if (readable != nullptr && readable->is_on(*device_)) {
+    } else if (const DeviceReadable* const readable = readable_on(*device_, *plan.origin)) {
       readable->read_to_device(from, part.bytes + begin, size_bytes, stream);
     } else {
       plan.origin->read_at(from, {host + begin, size_bytes});

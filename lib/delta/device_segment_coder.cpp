@@ -10,7 +10,7 @@ namespace wdelta {
 namespace {
 
 // Of files on the device: a call of the CUDA runtime takes as long as to code some hundred changes, and calls of
-// several threads take turns, so there are to be few. (H200 and 16 cores, 8 GiB of which 1 % changed, 12 threads: 142
+// several threads take turns, so there are to be few. (H200 and 16 cores, a push of `make bench-push`, 12 threads: 142
 // ms; one at a time and 8 threads, 193; twice as many, 138 with 16 threads, and twice the memory.) What lies on the
 // host goes through pinned memory, which takes long to get: there is little of it.
 constexpr std::size_t k_most_segments = 2;
@@ -19,13 +19,8 @@ constexpr unsigned k_most_threads = 12;
 constexpr unsigned k_most_ahead = 4;
 constexpr std::uint64_t k_segment_memory_bytes = std::uint64_t{64} << 20;
 
-bool is_on(const ByteReader& file, const Device& device) {
-  const auto* const readable = dynamic_cast<const DeviceReadable*>(&file);
-  return readable != nullptr && readable->is_on(device);
-}
-
 bool are_on(const SegmentCoder::Files& files, const Device& device) {
-  return is_on(*files.next, device) && (!files.base || is_on(*files.base->file, device));
+  return readable_on(device, *files.next) && (!files.base || readable_on(device, *files.base->file));
 }
 
 }  // namespace

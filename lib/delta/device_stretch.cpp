@@ -24,8 +24,7 @@ std::size_t DeviceStretch::append(const ByteReader& file, std::uint64_t offset, 
   const std::size_t begin = size_bytes_;
   size_bytes_ += size_bytes;
   if (size_bytes == 0) return begin;
-  const auto* const readable = dynamic_cast<const DeviceReadable*>(&file);
-  if (readable != nullptr && readable->is_on(*device_)) {
+  if (const DeviceReadable* const readable = readable_on(*device_, file)) {
     readable->read_to_device(offset, on_device(begin), size_bytes, *stream_);
     absent_.push_back({begin, size_bytes_});
     return begin;

@@ -4,18 +4,9 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 namespace wdelta {
-
-void settle(DeviceStream& stream) noexcept {
-  try {
-    stream.wait();
-  } catch (const std::exception&) {
-    // Whoever wanted its work hears of it elsewhere; there is nothing left to wait for.
-  }
-}
 
 std::uint64_t DeviceMemories::room_bytes() {
   const std::lock_guard lock(mutex_);

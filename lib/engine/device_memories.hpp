@@ -16,7 +16,7 @@ namespace wdelta {
 class DeviceMemories {
  public:
   enum class Place { device, pinned };  ///< pinned: of the host
-  enum class Spare { kept, freed };
+  enum class Spare { kept, freed };     ///< freed: for a device that watches who uses what
 
   /// The device must outlive it.
   explicit DeviceMemories(Device& device, Spare spare = Spare::kept) : device_(&device), spare_(spare) {}

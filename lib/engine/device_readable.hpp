@@ -20,4 +20,11 @@ class DeviceReadable {
   virtual void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const = 0;
 };
 
+/// The same reader, where its bytes are on this device; else null.
+template <class Reader>
+const DeviceReadable* readable_on(const Device& device, const Reader& file) {
+  const auto* const readable = dynamic_cast<const DeviceReadable*>(&file);
+  return readable != nullptr && readable->is_on(device) ? readable : nullptr;
+}
+
 }  // namespace wdelta
