@@ -26,12 +26,16 @@ std::vector<Run> all_runs() {
 }
 
 MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, const Run& run) {
-  ScratchDirectory scratch;
-  const SilentExecution execution(run.threads);
   std::vector<BaseFile> files;
   for (const PlacedFile& file : base) files.push_back({file.path, RebuiltFile::from_file(reader_of(file))});
-  MadeDelta made{{},
-                 diff_file(files, next.path, reader_of(next), scratch / "delta", run.coding(), *run.engine, execution)};
+  return make_delta(files, next.path, reader_of(next), run);
+}
+
+MadeDelta make_delta(const std::vector<BaseFile>& base, const std::string& path,
+                     const std::shared_ptr<const ByteReader>& next, const Run& run) {
+  ScratchDirectory scratch;
+  const SilentExecution execution(run.threads);
+  MadeDelta made{{}, diff_file(base, path, next, scratch / "delta", run.coding(), *run.engine, execution)};
   made.change.delta->output.commit(Overwrite::no, Durability::cached);
   made.bytes = bytes_of(get_file(scratch / "delta"));
   return made;

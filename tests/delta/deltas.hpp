@@ -46,6 +46,9 @@ struct MadeDelta {
   FileChange change;
 };
 MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, const Run& run = {});
+/// The same wherever the bytes lie.
+MadeDelta make_delta(const std::vector<BaseFile>& base, const std::string& path,
+                     const std::shared_ptr<const ByteReader>& next, const Run& run);
 
 /// The same for files that are no safetensors files, seen as elements of `dtype`. `base`: one file or none.
 MadeDelta make_opaque_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, std::string_view dtype,

@@ -51,7 +51,9 @@ class FileOnDevice final : public ByteReader, public DeviceReadable {
  public:
   FileOnDevice(Device& device, PlacedFile file)
       : device_(&device), file_(std::move(file)), memory_(device.allocate(file_.bytes.size())) {
-    std::ranges::copy(file_.bytes, static_cast<std::uint8_t*>(memory_->begin()));
+    const auto stream = device.make_stream();
+    stream->upload(memory_->begin(), file_.bytes.data(), file_.bytes.size());
+    stream->wait();
   }
 
   std::uint64_t size_bytes() const override { return file_.bytes.size(); }
@@ -74,17 +76,13 @@ class FileOnDevice final : public ByteReader, public DeviceReadable {
   mutable std::atomic<std::uint64_t> read_bytes_ = 0;
 };
 
-/// Of files that lie on the device, where segments are worked on some at a time.
+/// Of files that lie on the engine's device, where segments are worked on some at a time.
 Bytes delta_on_device(const std::vector<PlacedFile>& base, const PlacedFile& next, const Run& run) {
+  Device& device = *run.engine->device();
   std::vector<BaseFile> files;
   for (const PlacedFile& file : base)
-    files.push_back({file.path, RebuiltFile::from_file(std::make_shared<FileOnDevice>(host_device(), file))});
-  ScratchDirectory scratch;
-  const auto next_on_device = std::make_shared<FileOnDevice>(host_device(), next);
-  FileChange change = diff_file(files, next.path, next_on_device, scratch / "delta", run.coding(), *run.engine,
-                                SilentExecution(run.threads));
-  change.delta->output.commit(Overwrite::no, Durability::cached);
-  return bytes_of(get_file(scratch / "delta"));
+    files.push_back({file.path, RebuiltFile::from_file(std::make_shared<FileOnDevice>(device, file))});
+  return make_delta(files, next.path, std::make_shared<FileOnDevice>(device, next), run).bytes;
 }
 
 void require_same_delta(const std::vector<PlacedFile>& base, const PlacedFile& next) {
@@ -122,7 +120,7 @@ TEST_CASE("the kernels of devices, run by the host, make the deltas that a proce
   CAPTURE(seed());
   const std::vector<TestTensor> tensors = {
       weights("odd", 70'000, random), random_tensor("scales", {"F32", 32}, 40'001, random),
-      weights("large", k_segment_elements + 300'000, random), random_tensor("codes", {"U8", 8}, 140'003, random)};
+      weights("large", 2 * k_segment_elements + 100'000, random), random_tensor("codes", {"U8", 8}, 140'003, random)};
   const PlacedFile base = file_of(tensors, 1);
   for (const double density : {0.001, 0.1}) {
     CAPTURE(density);
@@ -133,6 +131,7 @@ TEST_CASE("the kernels of devices, run by the host, make the deltas that a proce
       const std::uint64_t launches = device.launches();
       REQUIRE((make_delta({base}, next, run).bytes == expected.bytes));
       CHECK(device.launches() > launches);
+      REQUIRE((delta_on_device({base}, next, run) == expected.bytes));
       REQUIRE((apply_delta(expected.bytes, {base}, run) == next.bytes));
     }
   }
@@ -147,11 +146,14 @@ TEST_CASE("a device makes the same deltas whatever runs its segments are in") {
   const PlacedFile next = file_of(with_changes(tensors, 0.001, random));
   for (const SegmentRuns runs : {SegmentRuns{1, 1}, SegmentRuns{4, 1}, SegmentRuns{6, 1}, SegmentRuns{8, 2}}) {
     CAPTURE(runs.longest);
-    Run run;
-    run.runs = runs;
-    const Bytes expected = make_delta({base}, next, run).bytes;
-    run.engine = &host_device_engine();
-    for (run.threads = 1; run.threads <= 4; run.threads += 3) REQUIRE((delta_on_device({base}, next, run) == expected));
+    const Bytes expected = make_delta({base}, next, {.runs = runs}).bytes;
+    for (Run run : all_runs()) {
+      if (run.engine->device() == nullptr) continue;
+      CAPTURE(run.engine->name);
+      CAPTURE(run.threads);
+      run.runs = runs;
+      REQUIRE((delta_on_device({base}, next, run) == expected));
+    }
   }
 }
 
@@ -274,13 +276,9 @@ TEST_CASE("a device takes blocks through a chain of ten deltas, and squashes it 
   write_version(steps.version(2, 6, host_device_engine()), nullptr, SilentExecution(2));
 
   const auto squashed = [&](const Engine& engine) {
-    ScratchDirectory scratch;
     const FileVersion base = steps.version(0, 3, engine);
     const FileVersion next = steps.version(0, 9, engine);
-    FileChange change = diff_file({{base.identity.path, base.rebuilt}}, next.identity.path, next.rebuilt,
-                                  scratch / "delta", {BlockChoice::automatic, k_runs}, engine, SilentExecution(2));
-    change.delta->output.commit(Overwrite::no, Durability::cached);
-    return bytes_of(get_file(scratch / "delta"));
+    return make_delta({{base.identity.path, base.rebuilt}}, next.identity.path, next.rebuilt, {&engine, 2}).bytes;
   };
   traffic.forget();
   const Bytes made = squashed(host_device_engine());
@@ -351,16 +349,13 @@ TEST_CASE("files that lie on the device are compared there, and little but chang
   const auto next_on_device = std::make_shared<FileOnDevice>(host_device(), next);
   DeviceTraffic& traffic = host_device().traffic();
   traffic.forget();
-  ScratchDirectory scratch;
-  FileChange change =
-      diff_file({{base.path, RebuiltFile::from_file(base_on_device)}}, next.path, next_on_device, scratch / "delta",
-                {BlockChoice::automatic, k_runs}, host_device_engine(), SilentExecution(2));
-  change.delta->output.commit(Overwrite::no, Durability::cached);
-  CHECK((bytes_of(get_file(scratch / "delta")) == make_delta({base}, next).bytes));
+  const MadeDelta made = make_delta({{base.path, RebuiltFile::from_file(base_on_device)}}, next.path, next_on_device,
+                                    {&host_device_engine(), 2});
+  CHECK((made.bytes == make_delta({base}, next).bytes));
   CHECK(traffic.uploaded_bytes < 20'000);
   // In each segment two blocks of the base are looked at to choose classes, and of few changes next is too; the ends of
   // both files are hashed by the host.
-  CHECK(traffic.downloaded_bytes < 8 * change.description.change_count + 5 * 4 * 131'072 + 20'000);
+  CHECK(traffic.downloaded_bytes < 8 * made.change.description.change_count + 5 * 4 * 131'072 + 20'000);
   // Headers, and what is looked at to find where tensors come from.
   CHECK(base_on_device->read_bytes() + next_on_device->read_bytes() < 20'000);
 }
@@ -407,18 +402,22 @@ TEST_CASE("where little memory of a device is free, fewer work there, and make t
   const Bytes expected = make_delta({base}, next).bytes;
   const Run run{&host_device_engine(), 12};
   DeviceTraffic& traffic = host_device().traffic();
-  const std::int64_t room_bytes = traffic.room_bytes;
+  const struct Room {
+    std::int64_t& room_bytes;
+    const std::int64_t before = room_bytes;
+    ~Room() { room_bytes = before; }
+  } room{traffic.room_bytes};
   for (const bool is_kept : {false, true}) {
     CAPTURE(is_kept);
     { const DeviceMemories::User last(host_device().memories()); }
     const DeviceMemories::User user(host_device().memories());
-    // What was given back counts as free.
+    // What another diff gave back is room too.
     if (is_kept) delta_on_device({base}, next, run);
     const auto files_bytes = static_cast<std::int64_t>(base.bytes.size() + next.bytes.size());
     traffic.room_bytes = traffic.held_bytes + files_bytes + (is_kept ? 1 << 20 : 128 << 20);
     const Bytes made = delta_on_device({base}, next, run);
     const Bytes applied = apply_delta(made, {base}, run);
-    traffic.room_bytes = room_bytes;
+    traffic.room_bytes = room.before;
     REQUIRE((made == expected));
     REQUIRE((applied == next.bytes));
   }

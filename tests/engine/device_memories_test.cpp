@@ -72,7 +72,9 @@ TEST_CASE("what nobody has is no reason for a device to be out of memory") {
   device.traffic().room_bytes = 10 * k_mib;
   DeviceMemories& memories = device.memories();
   auto first = memories.take(Place::device, 4 * k_mib);
+  CHECK(memories.room_bytes() == 6 * k_mib);
   memories.give_back(Place::device, memories.take(Place::device, 5 * k_mib));
+  CHECK(memories.room_bytes() == 6 * k_mib);  // what was given back is room too
   CHECK_THROWS_AS(memories.take(Place::device, 7 * k_mib), Error);
   CHECK(device.traffic().held_bytes == 4 * k_mib);
   CHECK(memories.take(Place::device, 6 * k_mib)->size_bytes() == 6 * k_mib);
