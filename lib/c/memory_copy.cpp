@@ -1,64 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "c/memory_copy.hpp"
 
-#include "base/buffer.hpp"
-#include "base/parallel.hpp"
+#include "c/stretches.hpp"
 #include "engine/device_readable.hpp"
 #include "engine/device_streams.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
-#include <sys/mman.h>
+#include <utility>
 
 namespace wdelta {
 
 namespace {
 
-constexpr std::size_t k_stretch_bytes = std::size_t{4} << 20;
-
-// Calls make_worker()(offset, size) for all bytes, in stretches.
-template <typename MakeWorker>
-void for_each_stretch(std::size_t size_bytes, const Execution& execution, MakeWorker make_worker) {
-  const auto stretch_worker = [&] {
-    return [size_bytes, worker = make_worker()](std::size_t stretch) mutable {
-      const std::size_t begin = stretch * k_stretch_bytes;
-      worker(begin, std::min(k_stretch_bytes, size_bytes - begin));
-    };
-  };
-  const std::size_t stretches = (size_bytes + k_stretch_bytes - 1) / k_stretch_bytes;
-  if (stretches == 1) {
-    stretch_worker()(0);
-  } else if (stretches > 1) {
-    parallel_for(stretches, execution, stretch_worker);
-  }
-}
-
 class HostBytes final : public MemoryCopy {
  public:
-  HostBytes(const ByteReader& source, const Execution& execution) : name_(source.name()) {
-    if (source.size_bytes() > 0) bytes_ = memory_.of_size(static_cast<std::size_t>(source.size_bytes()));
-    // Else filling it for the first time costs a page fault for every 4 KiB. It is advice: nothing depends on it.
-    if (bytes_.size() >= k_stretch_bytes) ::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE);
+  HostBytes(const ByteReader& source, const HostCopy& how, const Execution& execution)
+      : memories_(how.memories),
+        device_(how.from),
+        memory_(memories_ == nullptr ? std::make_unique<HostMemory>(source.size_bytes())
+                                     : memories_->take(source.size_bytes())),
+        name_(source.name()) {
     overwrite(source, execution);
+  }
+  ~HostBytes() override {
+    if (memories_ != nullptr) memories_->give_back(std::move(memory_));
   }
 
   void overwrite(const ByteReader& source, const Execution& execution) override {
-    for_each_stretch(bytes_.size(), execution, [&] {
-      return [&](std::size_t begin, std::size_t size) { source.read_at(begin, bytes_.subspan(begin, size)); };
+    // A device that copies by itself needs no threads.
+    if (device_ != nullptr && memory_->is_pinned_for(*device_, execution)) return source.read_at(0, bytes());
+    for_each_stretch(bytes().size(), execution, [&] {
+      return [&](std::size_t begin, std::size_t size) { source.read_at(begin, bytes().subspan(begin, size)); };
     });
   }
-  std::uint64_t size_bytes() const override { return bytes_.size(); }
+  std::uint64_t size_bytes() const override { return bytes().size(); }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    if (!bytes.empty()) std::memcpy(bytes.data(), bytes_.data() + offset, bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), this->bytes().data() + offset, bytes.size());
   }
   const std::string& name() const override { return name_; }
   std::size_t piece_bytes() const override { return k_small_piece_bytes; }
 
  private:
-  Buffer memory_;
-  std::span<std::uint8_t> bytes_;
+  std::span<std::uint8_t> bytes() const { return memory_->bytes(); }
+
+  std::shared_ptr<HostMemories> memories_;
+  Device* device_;
+  std::unique_ptr<HostMemory> memory_;
   std::string name_;
 };
 
@@ -107,8 +96,8 @@ class DeviceBytes final : public MemoryCopy, public DeviceReadable {
 
 }  // namespace
 
-std::shared_ptr<MemoryCopy> keep_on_host(const ByteReader& source, const Execution& execution) {
-  return std::make_shared<HostBytes>(source, execution);
+std::shared_ptr<MemoryCopy> keep_on_host(const ByteReader& source, const Execution& execution, const HostCopy& how) {
+  return std::make_shared<HostBytes>(source, how, execution);
 }
 
 std::shared_ptr<MemoryCopy> keep_on_device(const ByteReader& source, Device& device, const Execution& execution) {

@@ -88,6 +88,7 @@ MemoryPush::MemoryPush(std::shared_ptr<OpenRepository> repository, const wdelta_
       options_(push_options(options, repository_->environment())),
       tensors_(options.tensors == WDELTA_TENSORS_BORROWED ? Tensors::borrowed : Tensors::copied),
       keeps_reference_(options.reference != WDELTA_REFERENCE_REPOSITORY),
+      memories_(options.reference == WDELTA_REFERENCE_HOST ? repository_->host_memories() : nullptr),
       device_(options.reference == WDELTA_REFERENCE_DEVICE ? cuda_device().device : nullptr),
       weights_path_(text_or(options.weights_path, "model.safetensors")),
       largest_shard_bytes_(options.largest_shard_bytes == 0 ? LayoutChoice().largest_shard_bytes
@@ -126,11 +127,14 @@ void MemoryPush::add(const GivenTensor& tensor, std::function<void()> release) {
   lay_out(std::span(&tensor.shape, 1), {path, largest_shard_bytes_, {}});
   Added added{tensor.shape, reader_of(tensor), std::move(release)};
   if (tensors_ == Tensors::copied) {
-    // A tensor of another device stays there.
     const bool is_there = tensor.device == WDELTA_CUDA && tensor.size_bytes > 0;
-    Device* const device = device_ != nullptr && is_there ? &device_of(tensor) : device_;
-    added.bytes = device == nullptr ? keep_on_host(*added.bytes, execution())
-                                    : keep_on_device(*added.bytes, *device, execution());
+    Device* const holder = is_there ? &device_of(tensor) : nullptr;
+    if (device_ == nullptr) {
+      added.bytes = keep_on_host(*added.bytes, execution(), {memories_, tensor.strided ? nullptr : holder});
+    } else {
+      // A tensor of another device stays there.
+      added.bytes = keep_on_device(*added.bytes, holder == nullptr ? *device_ : *holder, execution());
+    }
   }
   Group& group = groups_[path];
   if (!group.names.insert(tensor.shape.name).second) throw Error(Fault::usage, tensor.shape.name, "was added already");
@@ -225,6 +229,7 @@ wdelta_push_report MemoryPush::commit() {
   keep_reference(reference, report.id, files, execution);
   repository_->count_references();
   release();
+  repository_->host_memories()->free_unused();
   wdelta_push_report told = wdelta::told(report);
   told.reference_bytes = reference.size_bytes();
   return told;

@@ -58,7 +58,8 @@ class MemoryPush {
   PushOptions options_;
   Tensors tensors_;
   bool keeps_reference_;
-  Device* device_;  // where copies are kept; null: on the host
+  std::shared_ptr<HostMemories> memories_;  // null where no copy stays on the host
+  Device* device_;                          // where copies are kept; null: on the host
   std::string weights_path_;
   std::uint64_t largest_shard_bytes_;
   std::map<std::string, std::string> file_metadata_ = {{"format", "pt"}};

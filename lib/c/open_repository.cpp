@@ -83,6 +83,7 @@ Digest OpenRepository::resolve(const std::string& revision) {
 void OpenRepository::drop_references() {
   const PushQueue::Turn turn = queue_push({});
   references_.clear();
+  host_memories_->free_all();
   count_references();
 }
 

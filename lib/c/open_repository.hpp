@@ -4,6 +4,7 @@
 
 #include "base/execution.hpp"
 #include "c/callback_progress.hpp"
+#include "c/host_memories.hpp"
 #include "c/push_queue.hpp"
 #include "c/reference_copy.hpp"
 #include "engine/device_memories.hpp"
@@ -54,6 +55,8 @@ class OpenRepository {
   PushQueue::Turn queue_push(const Execution& execution) { return push_queue_.wait(execution); }
   /// What was pushed to a branch last; for whose turn it is.
   ReferenceCopy& reference(const std::string& branch) { return references_[branch]; }
+  /// What copied tensors lie in that become a reference on the host.
+  const std::shared_ptr<HostMemories>& host_memories() const { return host_memories_; }
   /// Waits for a push that works.
   void drop_references();
   std::uint64_t reference_bytes() const { return reference_bytes_; }
@@ -72,6 +75,7 @@ class OpenRepository {
   std::mutex resolve_mutex_;
   std::optional<Repository> repository_;
   PushQueue push_queue_;
+  std::shared_ptr<HostMemories> host_memories_ = std::make_shared<HostMemories>();
   std::map<std::string, ReferenceCopy> references_;  // by branch
   std::atomic<std::uint64_t> reference_bytes_ = 0;
 };

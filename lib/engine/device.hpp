@@ -124,6 +124,7 @@ void settle(DeviceStream& stream) noexcept;
 
 class DeviceMemories;
 class DeviceStreams;
+class HostPins;
 
 /// Thread-safe.
 class Device {
@@ -139,8 +140,16 @@ class Device {
   virtual DeviceStreams& streams() = 0;
   /// Memory to borrow: device_memories.hpp. What stays for long is allocated.
   virtual DeviceMemories& memories() = 0;
+  /// Memory of the host that others have and the device copies by itself: host_pins.hpp.
+  virtual HostPins& pins() = 0;
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) = 0;
   virtual std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) = 0;
+
+ protected:
+  friend HostPins;
+  /// Whether it is pinned now; it was not.
+  virtual bool pin(std::span<std::uint8_t> memory) = 0;
+  virtual void unpin(std::span<std::uint8_t> memory) = 0;
 };
 
 /// Why there is a device, or none: for `--version -v`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device_streams.hpp"
 
+#include "engine/host_pins.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +37,8 @@ void DeviceStreams::give_back(Lane lane) {
 }
 
 void DeviceStreams::upload(void* to, const void* from, std::size_t size_bytes) {
+  if (size_bytes > 0 && device_->pins().holds(from, size_bytes))
+    return with_one([&](DeviceStream& stream) { stream.upload(to, from, size_bytes); });
   upload(to, size_bytes, [from](std::size_t offset, std::span<std::uint8_t> piece) {
     std::memcpy(piece.data(), static_cast<const std::uint8_t*>(from) + offset, piece.size());
   });
@@ -56,6 +60,8 @@ void DeviceStreams::upload(void* to, std::size_t size_bytes, const Read& read) {
 
 void DeviceStreams::download(void* to, const void* from, std::size_t size_bytes) {
   if (size_bytes == 0) return;
+  if (device_->pins().holds(to, size_bytes))
+    return with_one([&](DeviceStream& stream) { stream.download(to, from, size_bytes); });
   Lane lane = take();
   std::uint8_t* const pieces = lane.pinned.of_size(std::min(size_bytes, 2 * k_piece_bytes));
   const auto ask = [&](std::size_t at) {

@@ -31,8 +31,9 @@ class DeviceStreams {
     give_back(std::move(lane));
   }
 
-  /// Copies, and waits; what lies on the host need not be pinned. Between such memory and the device a driver copies
-  /// through pinned memory too, but for all threads alike, one after the other.
+  /// Copies, and waits. What lies on the host need not be pinned: between such memory and the device a driver copies
+  /// through pinned memory too, but for all threads alike, one after the other. What Device::pins() holds goes
+  /// straight.
   void upload(void* to, const void* from, std::size_t size_bytes);
   /// What read(offset, piece) puts into each piece, one after the other.
   using Read = std::function<void(std::size_t offset, std::span<std::uint8_t> piece)>;

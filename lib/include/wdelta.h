@@ -155,8 +155,9 @@ WDELTA_API void wdelta_close(wdelta_repository* repository);
 WDELTA_API wdelta_status wdelta_resolve(wdelta_repository* repository, const char* revision, char id[65],
                                         wdelta_error* error);
 
-/* How many bytes of memory this handle's reference copies take, and how to be rid of them: then the next push reads the
- * previous state out of the repository. wdelta_drop_references waits for a push that runs. */
+/* How many bytes of memory this handle's reference copies take, and how to be rid of them, and of memory that is kept
+ * for the next push's copies: then that push reads the previous state out of the repository. wdelta_drop_references
+ * waits for a push that runs. */
 WDELTA_API uint64_t wdelta_reference_bytes(wdelta_repository* repository);
 WDELTA_API void wdelta_drop_references(wdelta_repository* repository);
 
@@ -199,8 +200,9 @@ typedef struct wdelta_push wdelta_push;
 enum {
   /* wdelta_push_add copies: the tensor is the caller's again when it returns, so that training goes on while another
    * thread commits. Takes as much host memory as the tensors have bytes, until the push is freed; with
-   * WDELTA_REFERENCE_HOST these copies then become the reference copy, so between pushes there is one, during a push
-   * there are two. */
+   * WDELTA_REFERENCE_HOST these copies then become the reference copy, and the memory of the one before is kept for
+   * the copies of the next push: from the second push on there is memory for two. Where a tensor of 4 MiB or more
+   * comes from a CUDA device that memory is pinned, so that the device copies by itself. */
   WDELTA_TENSORS_COPIED = 0,
   /* wdelta_push_commit reads, twice: the tensors must stay as they are until it returns. No memory but what each
    * thread works in. Each 256 KiB is read against the digest that its first reading gave: where a tensor changed in

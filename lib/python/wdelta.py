@@ -38,9 +38,10 @@ Repeated pushes
 
 While training goes on
     A Pusher commits in a thread. push() returns once the tensors are copied into host memory (from a GPU:
-    over the bus), so the loop waits for that and no longer: comparing, coding and sending go on beside it. Memory: one
-    copy of the checkpoint between pushes, two during one; with reference="device" and engine="cuda" both are on the
-    device. Errors surface at the next call, and at close().
+    over the bus), so the loop waits for that and no longer: comparing, coding and sending go on beside it. Memory: two
+    copies of the checkpoint from the second push on, pinned where tensors come from a GPU; with reference="device" and
+    engine="cuda" both are on the device, and between pushes there is one. Errors surface at the next call, and at
+    close().
 
         with wdelta.Pusher("s3://bucket/run") as pusher:
             for step, batch in enumerate(batches):
@@ -832,7 +833,8 @@ class Repository(_Owner):
         return _library().wdelta_reference_bytes(self._open())
 
     def drop_references(self):
-        """Frees these copies: the next push reads the previous state out of the repository."""
+        """Frees these copies, and memory that is kept for those of the next push: that one reads the previous state
+        out of the repository."""
         _library().wdelta_drop_references(self._open())
 
 

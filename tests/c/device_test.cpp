@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "c/device_tensor.hpp"
+#include "c/host_memories.hpp"
 #include "c/joined_reader.hpp"
 #include "c/memory_copy.hpp"
 #include "c/reference_copy.hpp"
+#include "c/stretches.hpp"
 #include "checkpoint/tensor_layout.hpp"
 #include "repo/world.hpp"
 #include "testing/host_device.hpp"
 #include "testing/random.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <doctest/doctest.h>
 #include <memory>
@@ -77,6 +80,72 @@ TEST_CASE("a copy on a device is what it was made of, and what lies on that devi
     CHECK((read_all(*copy) == bytes));
     CHECK((read_all(*keep_on_host(*copy, SilentExecution(2))) == bytes));
   }
+}
+
+TEST_CASE("a device copies by itself to memory of the host, which is pinned once for all copies that lie there") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  HostDevice device;
+  DeviceTraffic& traffic = device.traffic();
+  const std::size_t large = 2 * k_stretch_bytes + 6;
+  for (const bool can_pin : {false, true}) {
+    traffic.can_pin = can_pin;
+    const auto memories = std::make_shared<HostMemories>();
+    for (int push = 0; push < 3; ++push) {
+      for (const std::size_t size : {std::size_t{0}, std::size_t{2}, k_stretch_bytes - 1, large}) {
+        CAPTURE(size);
+        Bytes bytes = random_bytes(random, size);
+        const Bytes before = bytes;
+        const auto source = device_reader_of(tensor_of("t", bytes), device);
+        traffic.forget();
+        const auto copy = keep_on_host(*source, SilentExecution(2), {memories, &device});
+        if (size == large) CHECK((traffic.waits == 1) == can_pin);
+        for (std::uint8_t& byte : bytes) byte ^= 1;
+        CHECK((read_all(*copy) == before));
+        copy->overwrite(*source, SilentExecution(2));
+        CHECK((read_all(*copy) == bytes));
+        CHECK(traffic.pinned_bytes == (can_pin && (size == large || push > 0) ? large : 0));
+      }
+    }
+  }
+  CHECK(traffic.pinned_bytes == 0);
+}
+
+TEST_CASE("memory that copies had is given out again, and freed once a push had no use for it") {
+  constexpr std::size_t size = k_stretch_bytes;
+  HostDevice device;
+  const std::atomic<std::uint64_t>& pinned_bytes = device.traffic().pinned_bytes;
+  HostMemories memories;
+  const auto taken = [&] {
+    auto memory = memories.take(size);
+    CHECK(memory->is_pinned_for(device, SilentExecution(2)));
+    return memory;
+  };
+  auto one = taken();
+  auto two = taken();
+  CHECK(pinned_bytes == 2 * size);
+  const std::uint8_t* const place = one->bytes().data();
+  memories.give_back(std::move(one));
+  memories.give_back(std::move(two));
+  memories.free_unused();
+  CHECK(memories.take(size + 1)->bytes().size() == size + 1);
+  CHECK(pinned_bytes == 2 * size);
+  one = taken();
+  CHECK(one->bytes().data() == place);
+  CHECK(pinned_bytes == 2 * size);
+  memories.give_back(std::move(one));
+  memories.free_unused();  // the one that nobody took
+  CHECK(pinned_bytes == size);
+  CHECK(taken()->bytes().data() == place);
+  CHECK(pinned_bytes == 0);
+  memories.give_back(taken());
+  memories.free_unused();
+  CHECK(pinned_bytes == size);
+  memories.free_unused();
+  CHECK(pinned_bytes == 0);
+  memories.give_back(taken());
+  memories.free_all();
+  CHECK(pinned_bytes == 0);
 }
 
 TEST_CASE("a file of parts on the host and on a device has the same bytes on both, for every range") {

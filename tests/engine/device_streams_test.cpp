@@ -2,6 +2,7 @@
 #include "engine/device_streams.hpp"
 
 #include "base/error.hpp"
+#include "engine/host_pins.hpp"
 #include "testing/host_device.hpp"
 #include "testing/random.hpp"
 
@@ -108,4 +109,46 @@ TEST_CASE("a stream of a device that fails is not lent again") {
   // What the lost ones were asked for is not done by those that come after them.
   device.streams().download(back.data(), there->begin(), back.size());
   CHECK(back == std::vector<std::uint8_t>(k_mib, 0x44));
+}
+
+TEST_CASE("what is pinned is copied straight, and what is not, or not all of it, by way of memory that is") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  testing::HostDevice device;
+  const auto there = device.allocate(4 * k_mib);
+  std::vector<std::uint8_t> here = testing::random_bytes(random, 4 * k_mib);
+  const auto is_straight = [&](std::size_t begin, std::size_t size) {
+    const auto wanted = testing::random_bytes(random, size);
+    std::copy(wanted.begin(), wanted.end(), here.begin() + static_cast<std::ptrdiff_t>(begin));
+    const auto waits_before = device.traffic().waits.load();
+    device.streams().upload(bytes_of(*there) + begin, here.data() + begin, size);
+    CHECK(std::equal(wanted.begin(), wanted.end(), bytes_of(*there) + begin));
+    std::memset(here.data() + begin, 0x55, size);
+    device.streams().download(here.data() + begin, bytes_of(*there) + begin, size);
+    CHECK(std::equal(wanted.begin(), wanted.end(), here.begin() + static_cast<std::ptrdiff_t>(begin)));
+    return device.traffic().waits == waits_before + 2;
+  };
+  CHECK_FALSE(is_straight(0, 3 * k_mib));
+  {
+    HostPins::Pin pin = device.pins().pin(std::span(here).subspan(k_mib, 2 * k_mib));
+    CHECK(pin);
+    CHECK(device.traffic().pinned_bytes == 2 * k_mib);
+    HostPins::Pin moved(std::move(pin));
+    CHECK_FALSE(pin);  // NOLINT(bugprone-use-after-move): that it is none is what is asked
+    CHECK(is_straight(k_mib, 2 * k_mib));
+    CHECK(is_straight(k_mib + 1, 2 * k_mib - 1));
+    CHECK_FALSE(is_straight(k_mib - 1, 2 * k_mib));
+    CHECK_FALSE(is_straight(k_mib + 1, 2 * k_mib));
+    CHECK_FALSE(is_straight(0, 4 * k_mib));
+    pin = std::move(moved);
+    CHECK(is_straight(k_mib, 2 * k_mib));
+    CHECK_FALSE(device.pins().holds(here.data() + 3 * k_mib, 1));
+    CHECK(device.pins().holds(here.data() + 3 * k_mib - 1, 1));
+  }
+  CHECK(device.traffic().pinned_bytes == 0);
+  CHECK_FALSE(is_straight(k_mib, 2 * k_mib));
+  CHECK_FALSE(device.pins().pin({}));
+  device.traffic().can_pin = false;
+  CHECK_FALSE(device.pins().pin(here));
+  CHECK_FALSE(is_straight(0, 3 * k_mib));
 }

@@ -16,6 +16,12 @@ import door
 from door import Case, wdelta
 
 
+def private_bytes():
+    """Memory of this process that is no file's."""
+    with open("/proc/self/status") as status:
+        return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+
+
 class Gate:
     """Progress that stops a push where it is until it may go on."""
 
@@ -50,6 +56,26 @@ class InTheBackground(Case):
         self.assertEqual(self.pulled_tensors()["w"][2], bytes(len(pushed)))
         with self.assertRaisesRegex(wdelta.UsageError, "closed"):
             pusher.push({"w": weights})
+
+    def test_memory_of_two_copies_stays_from_push_to_push_and_is_given_back_on_demand(self):
+        size = 64 << 20
+        weights = bytearray(b"\x01") * size
+        repository = self.repository()
+        before = private_bytes()
+        taken = []
+        with wdelta.Pusher(repository) as pusher:
+            for step in range(4):
+                weights[step] ^= 2
+                pusher.push({"w": weights})
+                pusher.wait()
+                taken.append((private_bytes() - before) / size)
+            self.assertEqual(pusher.last.change_count, 1)
+            self.assertLess(taken[0], 1.5)
+            for copies in taken[1:]:
+                self.assertGreater(copies, 1.5)
+                self.assertLess(copies, 2.5)
+            repository.drop_references()
+            self.assertLess((private_bytes() - before) / size, 0.5)
 
     def test_the_second_push_compares_with_a_copy_that_the_first_left(self):
         weights = bytearray(range(256)) * 4000

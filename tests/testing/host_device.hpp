@@ -11,6 +11,7 @@
 #include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
 #include "engine/engine.hpp"
+#include "engine/host_pins.hpp"
 #include "testing/apply_strip.hpp"
 
 #include <atomic>
@@ -33,6 +34,8 @@ struct DeviceTraffic {
   std::atomic<std::int64_t> held_bytes = 0;
   std::atomic<std::int64_t> most_held_bytes = 0;
   std::int64_t room_bytes = std::int64_t{4} << 30;
+  std::atomic<std::uint64_t> pinned_bytes = 0;  ///< of memory that others have: HostPins
+  bool can_pin = true;
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> waits_until_lost = UINT64_MAX;  ///< then the device fails
 
@@ -204,6 +207,7 @@ class HostDevice final : public Device {
   std::unique_ptr<DeviceStream> stream_of(void*) override { return make_stream(); }
   DeviceStreams& streams() override { return streams_; }
   DeviceMemories& memories() override { return memories_; }
+  HostPins& pins() override { return pins_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<HostDeviceMemory>(size_bytes, traffic_);
   }
@@ -214,11 +218,20 @@ class HostDevice final : public Device {
   DeviceTraffic& traffic() { return traffic_; }
   DeviceTraffic& pinned() { return pinned_; }
 
+ protected:
+  bool pin(std::span<std::uint8_t> memory) override {
+    if (!traffic_.can_pin) return false;
+    traffic_.pinned_bytes += memory.size();
+    return true;
+  }
+  void unpin(std::span<std::uint8_t> memory) override { traffic_.pinned_bytes -= memory.size(); }
+
  private:
   std::string name_ = "host";
   DeviceTraffic traffic_;
   DeviceTraffic pinned_;
   DeviceMemories memories_{*this};
+  HostPins pins_{*this};
   DeviceStreams streams_{*this};  // the first to go: they are of what is above
 };
 

@@ -5,6 +5,7 @@
 #include "engine/device.hpp"
 #include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
+#include "engine/host_pins.hpp"
 
 #include <vector>
 
@@ -33,6 +34,7 @@ class RuntimeDevice final : public Device {
   }
   DeviceStreams& streams() override { return streams_; }
   DeviceMemories& memories() override { return memories_; }
+  HostPins& pins() override { return pins_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override {
     return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::device, size_bytes);
   }
@@ -40,10 +42,24 @@ class RuntimeDevice final : public Device {
     return std::make_unique<RuntimeMemory>(place_, RuntimeMemoryKind::pinned, size_bytes);
   }
 
+ protected:
+  bool pin(std::span<std::uint8_t> memory) override {
+    const CurrentDevice current(place_);
+    if (cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterPortable) == cudaSuccess) return true;
+    static_cast<void>(cudaGetLastError());  // else the next call of whoever uses the runtime is told of it
+    return false;
+  }
+  // After the device was lost, or when the program ends, the driver does it.
+  void unpin(std::span<std::uint8_t> memory) override {
+    const CurrentDevice current(place_);
+    static_cast<void>(cudaHostUnregister(memory.data()));
+  }
+
  private:
   const RuntimePlace place_;
   DeviceMemories memories_{*this};
   DeviceStreams streams_{*this};
+  HostPins pins_{*this};
 };
 
 DeviceAnswer answer_of(int ordinal) {

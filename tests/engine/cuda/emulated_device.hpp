@@ -7,6 +7,7 @@
 #include "engine/device.hpp"
 #include "engine/device_memories.hpp"
 #include "engine/device_streams.hpp"
+#include "engine/host_pins.hpp"
 
 #include <functional>
 #include <mutex>
@@ -29,6 +30,7 @@ class EmulatedDevice final : public Device {
   std::unique_ptr<DeviceStream> stream_of(void* native) override;
   DeviceStreams& streams() override { return streams_; }
   DeviceMemories& memories() override { return borrowed_; }
+  HostPins& pins() override { return pins_; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t size_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t size_bytes) override;
 
@@ -37,6 +39,10 @@ class EmulatedDevice final : public Device {
   std::uint64_t device_bytes() const;
   std::uint64_t most_device_bytes() const;
   std::uint64_t launches() const;
+
+ protected:
+  bool pin(std::span<std::uint8_t>) override { return true; }
+  void unpin(std::span<std::uint8_t>) override {}
 
  private:
   class Memory;
@@ -51,7 +57,8 @@ class EmulatedDevice final : public Device {
   bool is_lost_ = false;
   std::uint64_t launches_ = 0;
   DeviceMemories borrowed_{*this, DeviceMemories::Spare::freed};  // so that nobody gets what another still uses
-  DeviceStreams streams_{*this};                                  // the first to go: they are of what is above
+  HostPins pins_{*this};
+  DeviceStreams streams_{*this};  // the first to go: they are of what is above
 };
 
 }  // namespace wdelta::testing

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "c/host_memories.hpp"
+
+#include "c/stretches.hpp"
+
+#include <algorithm>
+#include <new>
+#include <sys/mman.h>
+#include <utility>
+
+namespace wdelta {
+
+HostMemory::HostMemory(std::size_t size_bytes) {
+  if (size_bytes > 0) bytes_ = memory_.of_size(size_bytes);
+  // Else filling it for the first time costs a page fault for every 4 KiB. It is advice: nothing depends on it.
+  if (size_bytes >= k_stretch_bytes) ::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE);
+}
+
+bool HostMemory::is_pinned_for(Device& device, const Execution& execution) {
+  if (bytes_.size() < k_stretch_bytes) return false;
+  if (std::exchange(asked_for_, &device) == &device) return static_cast<bool>(pin_);
+  pin_ = {};
+  // Its pages are made here by all threads; a driver makes them one after the other.
+  constexpr std::size_t k_page_bytes = 4096;
+  for_each_stretch(bytes_.size(), execution, [&] {
+    return [&](std::size_t begin, std::size_t size) {
+      for (std::size_t at = begin; at < begin + size; at += k_page_bytes) bytes_[at] = 0;
+    };
+  });
+  pin_ = device.pins().pin(bytes_);
+  return static_cast<bool>(pin_);
+}
+
+std::unique_ptr<HostMemory> HostMemories::take(std::size_t size_bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto fit =
+        std::ranges::find(spares_, size_bytes, [](const Spare& spare) { return spare.memory->bytes().size(); });
+    if (fit != spares_.end()) {
+      auto memory = std::move(fit->memory);
+      spares_.erase(fit);
+      return memory;
+    }
+  }
+  try {
+    return std::make_unique<HostMemory>(size_bytes);
+  } catch (const std::bad_alloc&) {
+    free_all();
+    return std::make_unique<HostMemory>(size_bytes);
+  }
+}
+
+void HostMemories::give_back(std::unique_ptr<HostMemory> memory) {
+  const std::lock_guard lock(mutex_);
+  spares_.push_back({std::move(memory)});
+}
+
+void HostMemories::free_unused() {
+  std::vector<Spare> unused;
+  const std::lock_guard lock(mutex_);
+  for (Spare& spare : spares_) {
+    if (std::exchange(spare.is_old, true)) unused.push_back(std::move(spare));
+  }
+  std::erase_if(spares_, [](const Spare& spare) { return spare.memory == nullptr; });
+}
+
+void HostMemories::free_all() {
+  std::vector<Spare> all;
+  const std::lock_guard lock(mutex_);
+  all.swap(spares_);
+}
+
+}  // namespace wdelta
