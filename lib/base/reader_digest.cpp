@@ -7,6 +7,8 @@
 #include "base/parallel.hpp"
 #include "base/segments.hpp"
 
+#include <memory>
+
 namespace wdelta {
 
 static_assert(ByteReader::k_small_piece_bytes % Blake3Segment::k_full_width_bytes == 0);
@@ -14,16 +16,17 @@ static_assert(ByteReader::k_large_piece_bytes % Blake3Segment::k_full_width_byte
 
 namespace {
 
-// Calls hash_segment(index, file, memory, hash, laps) for each segment, with the thread's own reader and memory.
-template <typename HashSegment>
-Digest digest_by_segments(const ByteReader& reader, const Execution& execution, HashSegment hash_segment) {
+// Calls hash_segment(index, file, hash, laps) for each segment, with the thread's own: of make_hash_segment(), reader
+// and laps.
+template <typename MakeHashSegment>
+Digest digest_by_segments(const ByteReader& reader, const Execution& execution, MakeHashSegment make_hash_segment) {
   Blake3Tree tree(reader.size_bytes());
   const auto make_worker = [&] {
-    return [&, file = HashingReader(reader), memory = Buffer(),
+    return [&, hash_segment = make_hash_segment(), file = HashingReader(reader),
             laps = StageLaps(execution.stages)](std::size_t index) mutable {
       laps.restart();
       Blake3Segment hash(tree, index);
-      hash_segment(index, file, memory, hash, laps);
+      hash_segment(index, file, hash, laps);
       execution.progress->advance(hash.size_bytes());
     };
   };
@@ -36,24 +39,32 @@ Digest digest_by_segments(const ByteReader& reader, const Execution& execution, 
   return tree.finish();
 }
 
+PieceRoom buffer_room() {
+  return [buffer = std::make_shared<Buffer>()](std::size_t size_bytes) { return buffer->of_size(size_bytes); };
+}
+
 }  // namespace
 
 Digest digest_of(const ByteReader& reader, const Execution& execution) {
-  return digest_by_segments(reader, execution,
-                            [](std::size_t index, HashingReader& file, Buffer& memory, Blake3Segment& hash,
-                               StageLaps& laps) { file.hash(index, memory, hash, laps); });
+  return digest_by_segments(reader, execution, [] {
+    return [memory = Buffer()](std::size_t index, HashingReader& file, Blake3Segment& hash, StageLaps& laps) mutable {
+      file.hash(index, memory, hash, laps);
+    };
+  });
 }
 
-Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take) {
-  return digest_by_segments(
-      reader, execution,
-      [&](std::size_t index, HashingReader& file, Buffer& memory, Blake3Segment& hash, StageLaps& laps) {
-        for_each_piece(segment_at(reader.size_bytes(), index), reader.piece_bytes(), [&](const Segment& piece) {
-          const auto bytes = memory.of_size(piece.size_bytes);
-          file.read(piece.begin, bytes, hash, laps);
-          take(piece.begin, bytes, laps);
-        });
+Digest digest_and_take(const ByteReader& reader, const Execution& execution, const PieceTaker& take,
+                       const std::function<PieceRoom()>& make_room) {
+  return digest_by_segments(reader, execution, [&] {
+    return [&, room = make_room ? make_room() : buffer_room()](std::size_t index, HashingReader& file,
+                                                               Blake3Segment& hash, StageLaps& laps) {
+      for_each_piece(segment_at(reader.size_bytes(), index), reader.piece_bytes(), [&](const Segment& piece) {
+        const auto bytes = room(piece.size_bytes);
+        file.read(piece.begin, bytes, hash, laps);
+        take(piece.begin, bytes, laps);
       });
+    };
+  });
 }
 
 Digest copy_and_digest(const ByteReader& reader, OutputFile& copy, const Execution& execution) {

@@ -78,6 +78,7 @@ class DeviceTensorTarget final : public TensorTarget {
       });
     });
   }
+  Device* device() const override { return device_; }
 
  private:
   GivenTensor tensor_;

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "c/boundary.hpp"
 #include "c/proven_read.hpp"
+#include "c/tensor_fill.hpp"
 #include "repo/commit_checkpoint.hpp"
 
 #include <algorithm>
@@ -19,23 +20,6 @@ namespace wdelta {
 namespace {
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
-// Where a part of a file goes.
-struct Filled {
-  std::uint64_t begin;
-  std::uint64_t end;
-  std::shared_ptr<const TensorTarget> target;
-};
-
-void put(const std::vector<Filled>& parts, std::uint64_t offset, std::span<const std::uint8_t> bytes) {
-  const std::uint64_t end = offset + bytes.size();
-  for (auto part = std::ranges::upper_bound(parts, offset, {}, &Filled::end); part != parts.end() && part->begin < end;
-       ++part) {
-    const std::uint64_t from = std::max(offset, part->begin);
-    const std::uint64_t to = std::min(end, part->end);
-    if (from < to) part->target->write_at(from - part->begin, bytes.subspan(from - offset, to - from));
-  }
-}
 
 }  // namespace
 
@@ -147,7 +131,7 @@ const CheckpointFile& MemoryCommit::required(const std::string& path) const {
 }
 
 void MemoryCommit::fill(std::span<const GivenTensor> tensors) {
-  std::map<std::size_t, std::vector<Filled>> parts;  // by file
+  std::map<std::size_t, std::vector<FilledPart>> parts;  // by file
   for (const GivenTensor& given : tensors) {
     const Held& source = held(given.shape.name, given.file ? &*given.file : nullptr);
     const Tensor& tensor = *source.tensor;
@@ -161,8 +145,8 @@ void MemoryCommit::fill(std::span<const GivenTensor> tensors) {
   }
   std::uint64_t total_bytes = 0;
   for (auto& [weights, filled] : parts) {
-    std::ranges::sort(filled, {}, &Filled::begin);
-    const auto twice = std::ranges::adjacent_find(filled, {}, &Filled::begin);
+    std::ranges::sort(filled, {}, &FilledPart::begin);
+    const auto twice = std::ranges::adjacent_find(filled, {}, &FilledPart::begin);
     if (twice != filled.end()) throw Error(Fault::usage, "tensors", "one of them is named twice");
     total_bytes += weights_[weights].file->size_bytes;
   }
@@ -170,9 +154,7 @@ void MemoryCommit::fill(std::span<const GivenTensor> tensors) {
   execution_.progress->begin("filling", total_bytes);
   for (const auto& [weights, filled] : parts) {
     const Weights& from = weights_[weights];
-    read_proven(
-        *from.bytes, *from.file->digest, execution_,
-        [&filled = filled](std::uint64_t offset, std::span<const std::uint8_t> bytes) { put(filled, offset, bytes); });
+    fill_tensors(*from.bytes, *from.file->digest, filled, execution_);
   }
 }
 

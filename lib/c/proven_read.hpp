@@ -4,6 +4,7 @@
 #include "base/digest.hpp"
 #include "base/execution.hpp"
 #include "base/reader.hpp"
+#include "base/reader_digest.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +16,8 @@ namespace wdelta {
 using Taker = std::function<void(std::uint64_t offset, std::span<const std::uint8_t> bytes)>;
 
 /// Reads all of a file once, hands it over in pieces, and throws corrupt at the end unless it has `digest`. Reports to
-/// the progress.
-void read_proven(const ByteReader& file, const Digest& digest, const Execution& execution, const Taker& take);
+/// the progress. For `make_room` see digest_and_take().
+void read_proven(const ByteReader& file, const Digest& digest, const Execution& execution, const Taker& take,
+                 const std::function<PieceRoom()>& make_room = {});
 
 }  // namespace wdelta

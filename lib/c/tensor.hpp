@@ -5,6 +5,7 @@
 #include "base/reader.hpp"
 #include "c/strided.hpp"
 #include "checkpoint/tensor_layout.hpp"
+#include "engine/device.hpp"
 #include "include/wdelta.h"
 
 #include <cstdint>
@@ -40,6 +41,9 @@ class TensorTarget {
   virtual ~TensorTarget() = default;
   /// Several threads may write ranges that do not overlap.
   virtual void write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) const = 0;
+
+  /// The one that copies there; null on the host.
+  virtual Device* device() const { return nullptr; }
 };
 /// Throws as reader_of() does, and usage where two elements lie in one place.
 std::shared_ptr<const TensorTarget> target_of(const GivenTensor& tensor);

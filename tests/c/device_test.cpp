@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/reader_digest.hpp"
 #include "c/device_tensor.hpp"
 #include "c/host_memories.hpp"
 #include "c/joined_reader.hpp"
 #include "c/memory_copy.hpp"
 #include "c/reference_copy.hpp"
 #include "c/stretches.hpp"
+#include "c/tensor_fill.hpp"
 #include "checkpoint/tensor_layout.hpp"
 #include "repo/world.hpp"
+#include "testing/fault.hpp"
 #include "testing/host_device.hpp"
 #include "testing/random.hpp"
 
@@ -209,6 +212,97 @@ TEST_CASE("a tensor on a device with gaps, turned round or backwards, is read an
     target->write_at(33, std::span(filling).subspan(33));
     CHECK((memory == filled));
   }
+}
+
+// Tensors to be filled, with other bytes around them.
+class FilledTensors {
+ public:
+  static constexpr std::size_t k_margin = 64;
+  enum class Place { device, device_with_gaps, host };
+
+  FilledTensors(std::span<const Bytes> wanted, Place place) : wanted_(wanted) {
+    for (const Bytes& bytes : wanted) memory_.emplace_back(2 * bytes.size() + 2 * k_margin, std::uint8_t{0x99});
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      GivenTensor tensor = tensor_of("t" + std::to_string(i), memory_[i]);
+      tensor.elements += k_margin;
+      tensor.size_bytes = wanted[i].size();
+      if (place == Place::device_with_gaps) {
+        const std::uint64_t shape[] = {wanted[i].size() / 2};
+        const std::int64_t strides[] = {2};
+        tensor.strided = Strided(shape, strides, 2, "t");
+      }
+      if (place == Place::host) tensor.device = WDELTA_HOST;
+      targets_.push_back(place == Place::host ? target_of(tensor) : device_target_of(tensor, host_device()));
+      strides_ = place == Place::device_with_gaps ? 2 : 1;
+    }
+  }
+  std::shared_ptr<const TensorTarget> target(std::size_t i) const { return targets_[i]; }
+  bool is_filled(std::size_t i) const {
+    Bytes expected(memory_[i].size(), 0x99);
+    for (std::size_t at = 0; at < wanted_[i].size(); ++at)
+      expected[k_margin + at / 2 * 2 * strides_ + at % 2] = wanted_[i][at];
+    return memory_[i] == expected;
+  }
+
+ private:
+  std::span<const Bytes> wanted_;
+  std::vector<Bytes> memory_;
+  std::vector<std::shared_ptr<const TensorTarget>> targets_;
+  std::size_t strides_ = 1;
+};
+
+// Fills tensors of a file that has `digest`, or only the one named t1, in the places by turns.
+void check_fill(const ByteReader& file, const Digest& digest, std::span<const Bytes> wanted,
+                std::initializer_list<FilledTensors::Place> places, bool only_t1 = false) {
+  const SafetensorsHeader header = SafetensorsHeader::read(file);
+  std::vector<FilledTensors> by_place;
+  by_place.reserve(places.size());
+  for (const auto place : places) by_place.emplace_back(wanted, place);
+  std::vector<FilledPart> parts;
+  std::vector<std::pair<const FilledTensors*, std::size_t>> filled;
+  for (const Tensor& tensor : header.tensors()) {
+    const auto index = static_cast<std::size_t>(tensor.name.back() - '0');
+    if (only_t1 && index != 1) continue;
+    const FilledTensors& tensors = by_place[parts.size() % by_place.size()];
+    parts.push_back({tensor.begin, tensor.end, tensors.target(index)});
+    filled.emplace_back(&tensors, index);
+  }
+  fill_tensors(file, digest, parts, SilentExecution(3));
+  for (const auto& [tensors, index] : filled) CHECK(tensors->is_filled(index));
+}
+
+TEST_CASE("tensors are filled with what a file has, wherever they lie") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  std::vector<Bytes> tensors;
+  for (const std::size_t size : {std::size_t{2} << 20, std::size_t{7'000'002}, std::size_t{600}})
+    tensors.push_back(random_bytes(random, size));
+  const MemoryFiles on_device = file_on_device(tensors);
+  const ByteReader& there = *on_device.begin()->second;
+  const MemoryReader here(read_all(there), "here");
+  const Digest digest = digest_of(here, SilentExecution(1));
+  Digest other = digest;
+  other.bytes[0] ^= 1;
+  using Place = FilledTensors::Place;
+  std::uint64_t waits[2] = {};
+  for (const bool can_pin : {false, true}) {
+    host_device().traffic().can_pin = can_pin;
+    for (const ByteReader* file : {&there, static_cast<const ByteReader*>(&here)}) {
+      for (const bool only_t1 : {false, true}) {
+        host_device().traffic().forget();
+        check_fill(*file, digest, tensors, {Place::device}, only_t1);
+        if (file == &here && !only_t1) waits[can_pin ? 1 : 0] = host_device().traffic().waits;
+        check_fill(*file, digest, tensors, {Place::host}, only_t1);
+        check_fill(*file, digest, tensors, {Place::device_with_gaps}, only_t1);
+        check_fill(*file, digest, tensors, {Place::device, Place::host}, only_t1);
+      }
+      for (const Place place : {Place::device, Place::host})
+        CHECK(fault_of([&] { check_fill(*file, other, tensors, {place}); }) == Fault::corrupt);
+    }
+  }
+  // Straight out of the memory that pieces were read into, or by way of other memory.
+  CHECK(waits[1] < waits[0] * 2 / 3);
+  CHECK(host_device().traffic().pinned_bytes == 0);
 }
 
 TEST_CASE("a push from a device compares there, and what comes to the host is what changed") {

@@ -41,7 +41,7 @@ class EmulatedDevice final : public Device {
   std::uint64_t launches() const;
 
  protected:
-  bool pin(std::span<std::uint8_t>) override { return true; }
+  bool pin(std::span<std::uint8_t> memory) override { return memory.data() != nullptr; }
   void unpin(std::span<std::uint8_t>) override {}
 
  private:

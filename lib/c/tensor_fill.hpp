@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/digest.hpp"
+#include "base/execution.hpp"
+#include "base/reader.hpp"
+#include "c/tensor.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace wdelta {
+
+/// Where a part of a file goes.
+struct FilledPart {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::shared_ptr<const TensorTarget> target;
+};
+
+/// Fills targets with the parts of a file that are theirs, which ascend and do not overlap. Reads all of the file once,
+/// and throws corrupt in the end unless it has `digest`: what targets hold then is unspecified. Reports to the
+/// progress.
+void fill_tensors(const ByteReader& file, const Digest& digest, std::span<const FilledPart> parts,
+                  const Execution& execution);
+
+}  // namespace wdelta
