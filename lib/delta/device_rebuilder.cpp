@@ -140,10 +140,16 @@ void DeviceRebuilder::patch(const RebuiltFile& file, const Part& part, std::span
   patch_runs(file, part, stream);
 }
 
+// Step by step, all runs at once: the device applies what they have of a step together.
 void DeviceRebuilder::patch_runs(const RebuiltFile& file, const Part& part, DeviceStream& stream) {
-  for (const Run& run : runs_) {
-    for (std::size_t index = 0; index < file.plan(run.tensor).steps.size(); ++index)
-      patch_step(file, run, index, part.bytes + (run.begin - part.offset), stream);
+  std::size_t most_steps = 0;
+  for (const Run& run : runs_) most_steps = std::max(most_steps, file.plan(run.tensor).steps.size());
+  for (std::size_t index = 0; index < most_steps; ++index) {
+    for (const Run& run : runs_) {
+      if (index < file.plan(run.tensor).steps.size())
+        patch_step(file, run, index, part.bytes + (run.begin - part.offset), stream);
+    }
+    patches_.end(stream);
   }
 }
 
@@ -154,7 +160,6 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
   const TensorPlan::Step& step = file.plan(run.tensor).steps[step_index];
   StepBlocks& at = at_[step_index];
   at.begin(step, tensor, run.first_block, run.first_block + run.block_count);
-  const GroupTables* group = nullptr;
   const std::uint64_t end = run.first_block + run.block_count;
   for (std::uint64_t block = run.first_block; block < end;) {
     try {
@@ -163,15 +168,10 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
         continue;
       }
       const StepBlocks::Classed classed = at.classed(block);
-      if (classed.group != group) {
-        patches_.end(stream);
-        group = classed.group;
-        patches_.begin(*group);
-      }
-      const Strips strips = group->shape().strips();
+      const Strips strips = classed.group->shape().strips();
       const IndexRange strip = strips.blocks_of(strips.of(classed.in_group));
       const std::uint64_t blocks_there = std::min(strip.end - classed.in_group, end - block);
-      patches_.add({classed.in_group, classed.in_group + blocks_there}, *classed.changes,
+      patches_.add(*classed.group, {classed.in_group, classed.in_group + blocks_there}, *classed.changes,
                    blocks + (block - run.first_block) * block_bytes(tensor), patched_.size(), stream);
       block += blocks_there;
       patched_.push_back({step.delta.get(), &tensor, block - 1});
@@ -181,7 +181,6 @@ void DeviceRebuilder::patch_step(const RebuiltFile& file, const Run& run, std::s
       refuse(error.fault(), *step.delta, tensor, block, error.what());
     }
   }
-  patches_.end(stream);
 }
 
 void DeviceRebuilder::finish(DeviceStream& stream) {

@@ -48,15 +48,17 @@ struct DevicePacking {
 };
 inline constexpr std::size_t k_most_packings = 3;  ///< at a time
 
-/// Arguments of DeviceStream::patch(): one block, its changes ordered by class as ClassedChanges has them.
+/// Arguments of DeviceStream::patch(): one strip, its changes ordered by class as ClassedChanges has them.
 struct DevicePatch {
   void* elements;                   ///< patched in place; need not be aligned
   std::uint32_t count;              ///< of elements: of as many blocks as come one behind the other
   std::uint32_t first_change;       ///< where its changes begin in `ranks` and `moves`
   std::uint32_t class_changes[16];  ///< how many changes each class has
-  std::uint32_t first_flip;         ///< where its words begin in `flips`; used where there are flips
-  std::uint32_t status;             ///< written: 0, or 1 when a class has not so many elements here
+  std::uint32_t first_flip;         ///< where its words begin in `flips`, or k_no_flips
+  std::uint8_t bounds[15];          ///< of the classes, ascending
+  std::uint8_t bound_count;         ///< one less than there are classes
 };
+inline constexpr std::uint32_t k_no_flips = UINT32_MAX;
 
 /// A patch that claims more changes together has status 1, and nothing is looked at.
 inline constexpr std::uint32_t k_most_patch_changes = 65536;
@@ -99,12 +101,11 @@ class DeviceStream {
   /// Packs arrays in one launch: element i of block b goes to starts[b] + i. `counts` and `starts` lie on the device.
   virtual void pack(std::span<const DevicePacking> arrays, const std::uint32_t* counts, const std::uint32_t* starts,
                     std::size_t block_count) = 0;
-  /// ClassedKernels::apply() for every strip, or what there is of it. All pointers lie on the device but `bounds`;
-  /// `flips` may be null. Elements of a strip whose status is 1 are unspecified; nothing outside them is written
-  /// whatever ranks and moves say.
-  virtual void patch(ElementType type, DevicePatch* patches, std::size_t patch_count,
-                     std::span<const std::uint8_t> bounds, const std::uint32_t* ranks, const void* moves,
-                     const std::uint64_t* flips) = 0;
+  /// ClassedKernels::apply() for every strip, or what there is of it, in one launch. All pointers lie on the device.
+  /// The status of each is 0, or 1 when a class has not so many elements: then those of the strip are unspecified.
+  /// Nothing outside them is written whatever ranks and moves say.
+  virtual void patch(ElementType type, const DevicePatch* patches, std::size_t patch_count, const std::uint32_t* ranks,
+                     const void* moves, const std::uint64_t* flips, std::uint32_t* statuses) = 0;
   /// BlockKernels::apply_changes(): adds steps at positions of one block.
   virtual void apply_changes(ElementType type, void* elements, const std::uint16_t* positions, const void* steps,
                              std::uint32_t changes) = 0;

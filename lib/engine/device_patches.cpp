@@ -9,103 +9,121 @@ namespace {
 
 constexpr std::size_t k_flip_words = k_block_elements / 64;
 constexpr std::size_t k_alignment = 256;
+constexpr std::size_t k_most_patches = 1024;
+constexpr std::size_t k_room_bytes = std::size_t{4} << 20;
+constexpr std::size_t k_status_bytes = k_most_patches * sizeof(std::uint32_t);
+// So that any strip has room.
+static_assert(2 * k_most_batch_changes * sizeof(std::uint32_t) + k_most_blocks_in_strip * k_flip_words * 8 +
+                  4 * k_alignment <=
+              k_room_bytes);
 
 std::size_t aligned(std::size_t size_bytes) { return (size_bytes + k_alignment - 1) / k_alignment * k_alignment; }
 
+template <class T>
+void append(std::vector<T>& to, const void* from, std::size_t count) {
+  const auto* const begin = static_cast<const T*>(from);
+  to.insert(to.end(), begin, begin + count);
+}
+
+template <class T>
+void put(std::uint8_t* to, const std::vector<T>& from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
+}
+
 }  // namespace
 
-DevicePatches::Pair::Pair(Device& of, std::size_t room_bytes)
-    : device(of, DeviceBuffer::Place::device), host(of, DeviceBuffer::Place::pinned) {
-  device.of_size(room_bytes + k_alignment * k_most_patches);
-  host.of_size(room_bytes + k_alignment * k_most_patches);
-}
-
-void DevicePatches::Pair::append(const void* from, std::size_t more_bytes) {
-  std::memcpy(host.begin() + size_bytes, from, more_bytes);
-  size_bytes += more_bytes;
-}
-
-std::uint8_t* DevicePatches::Pair::upload(DeviceStream& stream) {
-  std::uint8_t* const begin = device.begin() + launched_bytes;
-  if (size_bytes != launched_bytes) stream.upload(begin, host.begin() + launched_bytes, size_bytes - launched_bytes);
-  launched_bytes = size_bytes = aligned(size_bytes);
-  return begin;
-}
-
 DevicePatches::DevicePatches(Device& device)
-    : patches_(device, k_most_patches * sizeof(DevicePatch)),
-      ranks_(device, k_most_changes * sizeof(std::uint32_t)),
-      moves_(device, k_most_changes * sizeof(std::uint32_t)),
-      flips_(device, k_most_patches * k_flip_words * sizeof(std::uint64_t)) {}
+    : device_(device, DeviceBuffer::Place::device), host_(device, DeviceBuffer::Place::pinned) {
+  device_.of_size(k_room_bytes + k_status_bytes);
+  host_.of_size(k_room_bytes + k_status_bytes);
+}
 
 void DevicePatches::clear() {
-  for (Pair* const pair : {&patches_, &ranks_, &moves_, &flips_}) pair->launched_bytes = pair->size_bytes = 0;
-  bounds_.clear();
+  launched_bytes_ = 0;
   added_.clear();
   failed_.reset();
-  group_ = nullptr;
-  changes_ = flip_words_ = 0;
+  patches_.clear();
+  ranks_.clear();
+  moves_.clear();
+  flips_.clear();
 }
 
-void DevicePatches::add(const IndexRange& blocks, const ClassedChanges& changes, void* elements, std::size_t number,
-                        DeviceStream& stream) {
-  const GroupShape& shape = group_->shape();
-  DevicePatch patch{elements, static_cast<std::uint32_t>(shape.elements_of(blocks)), 0, {}, 0, 0};
-  std::uint32_t count = 0;
+DevicePatches::Arrays DevicePatches::arrays_of(std::size_t patches, std::size_t changes, std::size_t flip_words) const {
+  Arrays arrays;
+  arrays.ranks = aligned(patches * sizeof(DevicePatch));
+  arrays.moves = arrays.ranks + aligned(changes * sizeof(std::uint32_t));
+  arrays.flips = arrays.moves + aligned(changes * type_.width_bytes);
+  arrays.end = arrays.flips + aligned(flip_words * sizeof(std::uint64_t));
+  return arrays;
+}
+
+void DevicePatches::add(const GroupTables& group, const IndexRange& blocks, const ClassedChanges& changes,
+                        void* elements, std::size_t number, DeviceStream& stream) {
+  const GroupShape& shape = group.shape();
+  if (!patches_.empty() && shape.type != type_) end(stream);
+  type_ = shape.type;
+  DevicePatch patch{};
+  patch.elements = elements;
+  patch.count = static_cast<std::uint32_t>(shape.elements_of(blocks));
+  std::size_t count = 0;
   for (std::uint32_t k = 0; k < k_most_classes; ++k) count += patch.class_changes[k] = changes.class_changes[k];
-  const std::uint64_t flip_words = (blocks.end - blocks.first) * k_flip_words;
-  if (added_.size() == k_most_patches || ranks_.size_bytes / sizeof(std::uint32_t) + count > k_most_changes ||
-      flips_.size_bytes / sizeof(std::uint64_t) + flip_words > k_most_patches * k_flip_words) {
+  const GroupParameters& parameters = group.parameters();
+  std::ranges::copy(parameters.bounds, patch.bounds);
+  patch.bound_count = static_cast<std::uint8_t>(parameters.bounds.size());
+  const bool is_masked = !parameters.mask.is_empty();
+  const std::size_t flip_words = is_masked ? (blocks.end - blocks.first) * k_flip_words : 0;
+  const Arrays with_it = arrays_of(patches_.size() + 1, ranks_.size() + count, flips_.size() + flip_words);
+  if (added_.size() == k_most_patches || launched_bytes_ + with_it.end > k_room_bytes) {
     end(stream);
     take_statuses(stream);
   }
-  patch.first_change = changes_;
-  patch.first_flip = flip_words_;
-  for (std::uint64_t block = blocks.first; block < blocks.end; ++block) {
+  patch.first_change = static_cast<std::uint32_t>(ranks_.size());
+  patch.first_flip = is_masked ? static_cast<std::uint32_t>(flips_.size()) : k_no_flips;
+  for (std::uint64_t block = blocks.first; is_masked && block < blocks.end; ++block) {
     const auto element_count = static_cast<std::uint32_t>(shape.elements_of({block, block + 1}));
-    const std::uint64_t* const flips = expanded_.expand(0, *group_, block, element_count);
-    if (flips == nullptr) break;
-    flips_.append(flips, k_flip_words * sizeof(std::uint64_t));
-    flip_words_ += k_flip_words;
+    append(flips_, expanded_.expand(0, group, block, element_count), k_flip_words);
   }
-  ranks_.append(changes.ranks, count * sizeof(std::uint32_t));
-  moves_.append(changes.moves, std::size_t{count} * group_->shape().type.width_bytes);
+  append(ranks_, changes.ranks, count);
+  append(moves_, changes.moves, count * type_.width_bytes);
+  patches_.push_back(patch);
   const Strips strips = shape.strips();
-  const bool is_whole = strips.blocks_of(strips.of(blocks.first)).end == blocks.end;
-  added_.push_back({number, patches_.size_bytes, is_whole});
-  patches_.append(&patch, sizeof(patch));
-  changes_ += count;
+  added_.push_back({number, strips.blocks_of(strips.of(blocks.first)).end == blocks.end});
 }
 
 void DevicePatches::end(DeviceStream& stream) {
-  const std::size_t patch_bytes = patches_.size_bytes - patches_.launched_bytes;
-  if (patch_bytes == 0) return;
-  const GroupParameters& parameters = group_->parameters();
-  bounds_.push_back(parameters.bounds);
-  std::uint8_t* const statuses = patches_.host.begin() + patches_.launched_bytes;
-  std::uint8_t* const patches = patches_.upload(stream);
-  const auto* const ranks = reinterpret_cast<const std::uint32_t*>(ranks_.upload(stream));
-  const std::uint8_t* const moves = moves_.upload(stream);
-  const auto* const flips = reinterpret_cast<const std::uint64_t*>(flips_.upload(stream));
-  stream.patch(group_->shape().type, reinterpret_cast<DevicePatch*>(patches), patch_bytes / sizeof(DevicePatch),
-               bounds_.back(), ranks, moves, parameters.mask.is_empty() ? nullptr : flips);
-  stream.download(statuses, patches, patch_bytes);
-  changes_ = flip_words_ = 0;
+  if (patches_.empty()) return;
+  const Arrays arrays = arrays_of(patches_.size(), ranks_.size(), flips_.size());
+  std::uint8_t* const host = host_.begin() + launched_bytes_;
+  put(host, patches_);
+  put(host + arrays.ranks, ranks_);
+  put(host + arrays.moves, moves_);
+  put(host + arrays.flips, flips_);
+  std::uint8_t* const there = device_.begin() + launched_bytes_;
+  stream.upload(there, host, arrays.end);
+  auto* const statuses = reinterpret_cast<std::uint32_t*>(device_.begin() + k_room_bytes);
+  stream.patch(type_, reinterpret_cast<const DevicePatch*>(there), patches_.size(),
+               reinterpret_cast<const std::uint32_t*>(there + arrays.ranks), there + arrays.moves,
+               reinterpret_cast<const std::uint64_t*>(there + arrays.flips),
+               statuses + (added_.size() - patches_.size()));
+  launched_bytes_ += arrays.end;
+  patches_.clear();
+  ranks_.clear();
+  moves_.clear();
+  flips_.clear();
 }
 
 // The memory is free again then.
 void DevicePatches::take_statuses(DeviceStream& stream) {
+  std::vector<std::uint32_t> statuses(added_.size());
+  std::uint8_t* const host = host_.begin() + k_room_bytes;
+  stream.download(host, device_.begin() + k_room_bytes, statuses.size() * sizeof(statuses[0]));
   stream.wait();
-  for (const Added& added : added_) {
-    DevicePatch patch;
-    std::memcpy(&patch, patches_.host.begin() + added.begin, sizeof(patch));
-    if (patch.status != 0 && added.is_whole && !failed_) failed_ = added.number;
+  if (!statuses.empty()) std::memcpy(statuses.data(), host, statuses.size() * sizeof(statuses[0]));
+  for (std::size_t i = 0; i < added_.size(); ++i) {
+    if (statuses[i] != 0 && added_[i].is_whole && !failed_) failed_ = added_[i].number;
   }
-  const GroupTables* const group = group_;
-  const auto failed = failed_;
-  clear();
-  group_ = group;
-  failed_ = failed;
+  launched_bytes_ = 0;
+  added_.clear();
 }
 
 std::optional<std::size_t> DevicePatches::finish(DeviceStream& stream) {

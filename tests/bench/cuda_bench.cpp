@@ -255,6 +255,9 @@ class Bench {
       patch.elements = bytes(*spare_) + block * k_block_bytes;
       patch.count = k_block_elements;
       patch.first_change = starts[block];
+      patch.first_flip = k_no_flips;
+      std::ranges::copy(k_bounds, patch.bounds);
+      patch.bound_count = static_cast<std::uint8_t>(std::size(k_bounds));
       constexpr std::uint32_t k_classes = std::size(k_bounds) + 1;
       std::array<std::uint32_t, k_classes> rank_ends;
       const std::uint16_t* gap = gaps.data() + starts[block];
@@ -284,6 +287,7 @@ class Bench {
     const auto ranks_there = there(ordered_ranks);
     const auto moves_there = there(moves);
     const auto steps_there = there(by_positions);
+    const auto statuses = device_.allocate(batch_ * sizeof(std::uint32_t));
     const auto restore = [&] { stream_->copy(spare_->begin(), base_->begin(), batch_ * k_block_bytes); };
     const double size = static_cast<double>(batch_ * k_block_bytes);
     const double density = static_cast<double>(changes) / static_cast<double>(batch_ * k_block_elements);
@@ -291,11 +295,12 @@ class Bench {
     const double touched = 2 * size * (1 - std::pow(1 - density, 16)) + 4 * static_cast<double>(changes);
     const double by_ranks = seconds(
         [&] {
-          stream_->patch(k_bf16, static_cast<DevicePatch*>(patches_there->begin()), batch_, k_bounds,
-                         static_cast<const std::uint32_t*>(ranks_there->begin()), moves_there->begin(), nullptr);
+          stream_->patch(k_bf16, static_cast<const DevicePatch*>(patches_there->begin()), batch_,
+                         static_cast<const std::uint32_t*>(ranks_there->begin()), moves_there->begin(), nullptr,
+                         static_cast<std::uint32_t*>(statuses->begin()));
         },
         restore);
-    expect_next(patches_there->begin());
+    expect_next(statuses->begin());
     print("  patch by ranks, bytes of the weights", size, by_ranks);
     const double by_places = seconds(
         [&] {
@@ -308,16 +313,15 @@ class Bench {
   }
 
   /// What was patched last became `next`, and no block was refused.
-  void expect_next(const void* patches) {
-    std::vector<DevicePatch> done(patches == nullptr ? 0 : batch_);
-    stream_->download(done.data(), patches, done.size() * sizeof(DevicePatch));
+  void expect_next(const void* statuses) {
+    std::vector<std::uint32_t> refused(statuses == nullptr ? 0 : batch_);
+    stream_->download(refused.data(), statuses, refused.size() * sizeof(refused[0]));
     std::vector<std::uint8_t> patched(k_block_bytes);
     std::vector<std::uint8_t> expected(k_block_bytes);
     stream_->download(patched.data(), bytes(*spare_) + (batch_ - 1) * k_block_bytes, k_block_bytes);
     stream_->download(expected.data(), bytes(*next_) + (batch_ - 1) * k_block_bytes, k_block_bytes);
     stream_->wait();
-    const bool are_done =
-        std::all_of(done.begin(), done.end(), [](const DevicePatch& patch) { return patch.status == 0; });
+    const bool are_done = std::all_of(refused.begin(), refused.end(), [](std::uint32_t status) { return status == 0; });
     if (!are_done || patched != expected) throw Error(Fault::internal, "bench-cuda", "a patch went wrong");
   }
 

@@ -29,6 +29,7 @@ struct DeviceTraffic {
   std::atomic<std::uint64_t> uploaded_bytes = 0;
   std::atomic<std::uint64_t> downloaded_bytes = 0;
   std::atomic<std::uint64_t> hashed_bytes = 0;
+  std::atomic<std::uint64_t> patches = 0;  ///< launches
   std::atomic<std::uint64_t> patched_blocks = 0;
   std::atomic<std::uint64_t> masked_blocks = 0;  ///< of those, with a sign mask
   std::atomic<std::int64_t> held_bytes = 0;
@@ -39,7 +40,9 @@ struct DeviceTraffic {
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> waits_until_lost = UINT64_MAX;  ///< then the device fails
 
-  void forget() { uploaded_bytes = downloaded_bytes = hashed_bytes = patched_blocks = masked_blocks = waits = 0; }
+  void forget() {
+    uploaded_bytes = downloaded_bytes = hashed_bytes = patches = patched_blocks = masked_blocks = waits = 0;
+  }
 };
 
 class HostDeviceMemory final : public DeviceMemory {
@@ -140,23 +143,26 @@ class HostDeviceStream final : public DeviceStream {
       }
     });
   }
-  void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,
-             const std::uint32_t* ranks, const void* moves, const std::uint64_t* flips) override {
+  void patch(ElementType type, const DevicePatch* patches, std::size_t patch_count, const std::uint32_t* ranks,
+             const void* moves, const std::uint64_t* flips, std::uint32_t* statuses) override {
+    ++traffic_->patches;
     queue_.emplace_back([=, this] {
-      for (DevicePatch* patch = patches; patch != patches + patch_count; ++patch) {
-        const std::uint32_t blocks = (patch->count + k_block_elements - 1) / k_block_elements;
+      for (std::size_t i = 0; i < patch_count; ++i) {
+        const DevicePatch& patch = patches[i];
+        const bool is_masked = patch.first_flip != k_no_flips;
+        const std::uint32_t blocks = (patch.count + k_block_elements - 1) / k_block_elements;
         traffic_->patched_blocks += blocks;
-        if (flips != nullptr) traffic_->masked_blocks += blocks;
+        if (is_masked) traffic_->masked_blocks += blocks;
         const ClassedChanges changes = {
-            bounds.data(),
-            static_cast<std::uint32_t>(bounds.size()),
-            patch->class_changes,
-            ranks + patch->first_change,
-            static_cast<const std::uint8_t*>(moves) + std::size_t{patch->first_change} * type.width_bytes,
-            flips == nullptr ? nullptr : flips + patch->first_flip,
+            patch.bounds,
+            patch.bound_count,
+            patch.class_changes,
+            ranks + patch.first_change,
+            static_cast<const std::uint8_t*>(moves) + std::size_t{patch.first_change} * type.width_bytes,
+            is_masked ? flips + patch.first_flip : nullptr,
             nullptr,
             0};
-        patch->status = apply_strip(engines().back(), type, patch->elements, patch->count, changes) ? 0 : 1;
+        statuses[i] = apply_strip(engines().back(), type, patch.elements, patch.count, changes) ? 0 : 1;
       }
     });
   }

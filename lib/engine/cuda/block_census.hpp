@@ -24,12 +24,14 @@ struct Census {
   std::uint32_t all[k_classes];
 };
 
-/// Puts zeros and classes into it: the thread's own run and context.
-WDELTA_DEVICE void clear_census(std::uint32_t thread, Census& census, const Bounds& bounds) {
+/// Puts zeros and classes into it: the thread's own run and context. `bounds` are the contexts that classes begin with,
+/// but the first, at most 15.
+WDELTA_DEVICE void clear_census(std::uint32_t thread, Census& census, const std::uint8_t* bounds,
+                                std::uint32_t bound_count) {
   std::uint32_t class_of = 0;
   WDELTA_UNROLL
   for (std::uint32_t i = 0; i + 1 < k_classes; ++i) {
-    class_of += i < bounds.count && bounds.first[i] <= thread ? 1U : 0U;
+    class_of += i < bound_count && bounds[i] <= thread ? 1U : 0U;
   }
   census.class_of[thread] = static_cast<std::uint8_t>(class_of);
   WDELTA_UNROLL

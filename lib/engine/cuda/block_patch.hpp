@@ -15,11 +15,11 @@ struct PatchAgent {
   static constexpr std::uint32_t k_residents = 4;
 
   struct Arguments {
-    DevicePatch* patches;
-    Bounds bounds;
+    const DevicePatch* patches;
     const std::uint32_t* ranks;
     const void* moves;
     const std::uint64_t* flips;
+    std::uint32_t* statuses;
   };
 
   struct Shared {
@@ -52,8 +52,8 @@ struct PatchAgent {
 
   template <class Threads>
   static WDELTA_DEVICE void run(const Threads& threads, Shared& shared, const Arguments& arguments) {
-    DevicePatch& patch = arguments.patches[threads.block()];
-    const std::uint32_t class_count = arguments.bounds.count + 1;
+    const DevicePatch& patch = arguments.patches[threads.block()];
+    const std::uint32_t class_count = patch.bound_count + 1U;
     if (threads.thread() == 0) {
       std::uint32_t end = 0;
       shared.is_possible = true;
@@ -83,7 +83,7 @@ struct PatchAgent {
       for (std::uint32_t k = 0; k < class_count; ++k) {
         if (shared.next_of_class[k] != shared.end_of_class[k]) are_left = 1;
       }
-      patch.status = are_left;
+      arguments.statuses[threads.block()] = are_left;
     }
   }
 
@@ -98,12 +98,12 @@ struct PatchAgent {
     const std::uint32_t* const ranks = arguments.ranks + patch.first_change;
     const T* const moves = static_cast<const T*>(arguments.moves) + patch.first_change;
     const std::uint64_t* const flips =
-        arguments.flips == nullptr ? nullptr : arguments.flips + patch.first_flip + first / 64;
+        patch.first_flip == k_no_flips ? nullptr : arguments.flips + patch.first_flip + first / 64;
     const std::uint32_t thread = threads.thread();
-    const std::uint32_t class_count = arguments.bounds.count + 1;
+    const std::uint32_t class_count = patch.bound_count + 1U;
     Census& census = shared.census;
 
-    clear_census(thread, census, arguments.bounds);
+    clear_census(thread, census, patch.bounds, patch.bound_count);
     threads.meet();
     const Words words(elements, static_cast<std::uint32_t>(count * sizeof(T)));
     each_of_run<T>(words, elements, count, thread, [&](std::uint32_t, T bits) {

@@ -41,7 +41,7 @@ struct RankAgent {
     std::uint8_t* const classes = arguments.classes + row;
     const std::uint32_t thread = threads.thread();
 
-    clear_census(thread, shared.census, arguments.bounds);
+    clear_census(thread, shared.census, arguments.bounds.first, arguments.bounds.count);
     WDELTA_ROLLED
     for (std::uint32_t i = thread; i < changes; i += k_threads) {
       const std::uint32_t last = run_of(positions[i]);

@@ -62,11 +62,11 @@ class AgentStream final : public DeviceStream {
     launch<PackAgent>(block_count * arrays.size(), arguments);
   }
 
-  void patch(ElementType type, DevicePatch* patches, std::size_t patch_count, std::span<const std::uint8_t> bounds,
-             const std::uint32_t* ranks, const void* moves, const std::uint64_t* flips) override {
+  void patch(ElementType type, const DevicePatch* patches, std::size_t patch_count, const std::uint32_t* ranks,
+             const void* moves, const std::uint64_t* flips, std::uint32_t* statuses) override {
     with_type(type, [&]<class T, ElementKind kind>() {
       if constexpr (sizeof(T) <= 4) {
-        launch<PatchAgent<T, kind>>(patch_count, {patches, bounds_of(bounds), ranks, moves, flips});
+        launch<PatchAgent<T, kind>>(patch_count, {patches, ranks, moves, flips, statuses});
       }
     });
   }

@@ -19,10 +19,18 @@ constexpr std::span<const ElementType> k_classed_types(k_element_types.data(), 6
 
 enum class Ranks { all_there, one_beyond };
 
+void set_bounds(DevicePatch& patch, const Bytes& bounds) {
+  std::ranges::copy(bounds, patch.bounds);
+  patch.bound_count = static_cast<std::uint8_t>(bounds.size());
+}
+
 /// Blocks to be patched in one launch, and what scalar makes of them.
 class PatchBatch {
  public:
   PatchBatch(ElementType type, Bytes bounds) : type_(type), bounds_(std::move(bounds)) {}
+
+  /// Of the blocks to come.
+  void use_bounds(Bytes bounds) { bounds_ = std::move(bounds); }
 
   void add(Bytes elements, double density, std::size_t skew, Ranks kind, std::mt19937_64& random) {
     const auto count = static_cast<std::uint32_t>(elements.size() / type_.width_bytes);
@@ -30,7 +38,7 @@ class PatchBatch {
     block.patch.count = count;
     block.patch.first_change = static_cast<std::uint32_t>(ranks_.size());
     block.patch.first_flip = static_cast<std::uint32_t>(flips_.size());
-    block.patch.status = 77;
+    set_bounds(block.patch, bounds_);
     // Of each class some members, by a look at the elements as scalar classes them.
     const Bytes classes = classes_of(elements, count);
     std::bernoulli_distribution changes(density);
@@ -50,7 +58,9 @@ class PatchBatch {
     blocks_.push_back(block);
   }
 
-  void check(Device& device, bool with_flips) {
+  enum class Flips { none, some, all };
+
+  void check(Device& device, Flips flips_of) {
     const auto stream = device.make_stream();
     const OnDevice<std::uint8_t> elements(device, *stream, elements_);
     const OnDevice<std::uint32_t> ranks(device, *stream, ranks_);
@@ -60,22 +70,24 @@ class PatchBatch {
     for (const Block& block : blocks_) {
       described.push_back(block.patch);
       described.back().elements = elements.begin() + block.at;
+      if (!has_flips(flips_of, described.size())) described.back().first_flip = k_no_flips;
     }
     const OnDevice<DevicePatch> patches(device, *stream, described);
-    stream->patch(type_, patches.begin(), patches.size(), bounds_, ranks.begin(), moves.begin(),
-                  with_flips ? flips.begin() : nullptr);
-    const std::vector<DevicePatch> patched = patches.get(*stream);
+    const OnDevice<std::uint32_t> statuses(device, *stream, std::vector<std::uint32_t>(described.size(), 77));
+    stream->patch(type_, patches.begin(), patches.size(), ranks.begin(), moves.begin(), flips.begin(),
+                  statuses.begin());
+    const std::vector<std::uint32_t> found = statuses.get(*stream);
     Bytes result = elements.get(*stream);
 
     Bytes expected = elements_;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const DevicePatch& patch = blocks_[i].patch;
-      const ClassedChanges changes = {bounds_.data(),
-                                      static_cast<std::uint32_t>(bounds_.size()),
+      const ClassedChanges changes = {patch.bounds,
+                                      patch.bound_count,
                                       patch.class_changes,
                                       ranks_.data() + patch.first_change,
                                       moves_.data() + patch.first_change * type_.width_bytes,
-                                      with_flips ? flips_.data() + patch.first_flip : nullptr,
+                                      has_flips(flips_of, i + 1) ? flips_.data() + patch.first_flip : nullptr,
                                       nullptr,
                                       0};
       const bool is_done =
@@ -84,7 +96,7 @@ class PatchBatch {
       CAPTURE(int(type_.kind));
       CAPTURE(patch.count);
       CAPTURE(blocks_[i].at % 16);
-      REQUIRE(patched[i].status == (is_done ? 0 : 1));
+      REQUIRE(found[i] == (is_done ? 0 : 1));
       const auto at = static_cast<std::ptrdiff_t>(blocks_[i].at);
       const auto end = at + static_cast<std::ptrdiff_t>(patch.count * type_.width_bytes);
       // What a refused block holds is unspecified.
@@ -95,6 +107,10 @@ class PatchBatch {
   }
 
  private:
+  static bool has_flips(Flips flips, std::size_t number) {
+    return flips == Flips::all || (flips == Flips::some && number % 2 == 0);
+  }
+
   struct Block {
     DevicePatch patch;
     std::size_t at;
@@ -135,17 +151,19 @@ const Bytes k_bounds = {40, 100, 120, 121, 122, 123, 124, 125, 126, 127, 130, 18
 
 }  // namespace
 
-DEVICE_LAW("patches are scalar's for every length to 200 and alignment, with flips and without") {
+DEVICE_LAW(
+    "patches are scalar's for every length to 200 and alignment, with flips and without, with other bounds beside") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   for (const ElementType type : k_classed_types) {
-    for (const bool with_flips : {false, true}) {
+    for (const auto flips : {PatchBatch::Flips::none, PatchBatch::Flips::some, PatchBatch::Flips::all}) {
       PatchBatch batch(type, {100, 125, 200});
       for (std::size_t count = 0; count <= 200; ++count) {
+        if (count % 50 == 49) batch.use_bounds(count % 100 == 49 ? Bytes{} : k_bounds);
         batch.add(random_bytes(random, count * type.width_bytes), count % 3 == 0 ? 1.0 : 0.1, count % 16,
                   Ranks::all_there, random);
       }
-      batch.check(device, with_flips);
+      batch.check(device, flips);
     }
   }
 }
@@ -162,7 +180,7 @@ DEVICE_LAW("patches are scalar's at the edges of runs and in whole blocks, at an
           batch.add(random_bytes(random, count * type.width_bytes), density, 5 * skew++ % 16, Ranks::all_there, random);
         }
       }
-      batch.check(device, true);
+      batch.check(device, PatchBatch::Flips::all);
     }
   }
 }
@@ -179,7 +197,7 @@ DEVICE_LAW("patches of strips are scalar's, block after block") {
             batch.add(random_bytes(random, count * type.width_bytes), density, random() % 16, kind, random);
         }
       }
-      batch.check(device, true);
+      batch.check(device, PatchBatch::Flips::all);
     }
   }
 }
@@ -195,7 +213,7 @@ DEVICE_LAW("all 65,536 bf16 patterns are moved as scalar moves them") {
   PatchBatch batch(k_bf16, k_bounds);
   batch.add(elements, 1.0, 0, Ranks::all_there, random);
   batch.add(elements, 0.5, 0, Ranks::all_there, random);
-  batch.check(device, true);
+  batch.check(device, PatchBatch::Flips::all);
 }
 
 DEVICE_LAW("a block whose class has too few elements is refused, and others are not") {
@@ -208,7 +226,7 @@ DEVICE_LAW("a block whose class has too few elements is refused, and others are 
         batch.add(random_bytes(random, count * type.width_bytes), 0.1, 1, kind, random);
       }
     }
-    batch.check(device, false);
+    batch.check(device, PatchBatch::Flips::none);
   }
 }
 
@@ -230,8 +248,11 @@ DEVICE_LAW("ranks that make no sense write nothing outside") {
     for (std::uint32_t& of_class : patch.class_changes) of_class = 100;
     // So many that their sum runs over, and is small again.
     if (round % 5 == 0) patch.class_changes[0] = patch.class_changes[1] = std::uint32_t{1} << 31;
+    patch.first_flip = k_no_flips;
+    set_bounds(patch, {60, 120, 125, 190, 250});
     const OnDevice<DevicePatch> patches(device, *stream, std::span(&patch, 1));
-    stream->patch(k_bf16, patches.begin(), 1, Bytes{60, 120, 125, 190, 250}, ranks.begin(), moves.begin(), nullptr);
+    const OnDevice<std::uint32_t> statuses(device, 1);
+    stream->patch(k_bf16, patches.begin(), 1, ranks.begin(), moves.begin(), nullptr, statuses.begin());
     const Bytes result = elements.get(*stream);
     CHECK(std::equal(result.begin(), result.begin() + 256, around.begin()));
     CHECK(std::equal(result.end() - 256, result.end(), around.end() - 256));
