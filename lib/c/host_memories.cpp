@@ -3,7 +3,6 @@
 
 #include "c/stretches.hpp"
 
-#include <algorithm>
 #include <new>
 #include <sys/mman.h>
 #include <utility>
@@ -34,13 +33,8 @@ bool HostMemory::is_pinned_for(Device& device, const Execution& execution) {
 std::unique_ptr<HostMemory> HostMemories::take(std::size_t size_bytes) {
   {
     const std::lock_guard lock(mutex_);
-    const auto fit =
-        std::ranges::find(spares_, size_bytes, [](const Spare& spare) { return spare.memory->bytes().size(); });
-    if (fit != spares_.end()) {
-      auto memory = std::move(fit->memory);
-      spares_.erase(fit);
-      return memory;
-    }
+    const auto fit = spares_.lower_bound(size_bytes);
+    if (fit != spares_.end() && fit->first == size_bytes) return std::move(spares_.extract(fit).mapped().memory);
   }
   try {
     return std::make_unique<HostMemory>(size_bytes);
@@ -52,20 +46,21 @@ std::unique_ptr<HostMemory> HostMemories::take(std::size_t size_bytes) {
 
 void HostMemories::give_back(std::unique_ptr<HostMemory> memory) {
   const std::lock_guard lock(mutex_);
-  spares_.push_back({std::move(memory)});
+  const std::size_t size_bytes = memory->bytes().size();
+  spares_.emplace(size_bytes, Spare{std::move(memory)});
 }
 
 void HostMemories::free_unused() {
-  std::vector<Spare> unused;
+  Spares unused;
   const std::lock_guard lock(mutex_);
-  for (Spare& spare : spares_) {
-    if (std::exchange(spare.is_old, true)) unused.push_back(std::move(spare));
+  for (auto spare = spares_.begin(); spare != spares_.end();) {
+    const auto at = spare++;
+    if (std::exchange(at->second.is_old, true)) unused.insert(spares_.extract(at));
   }
-  std::erase_if(spares_, [](const Spare& spare) { return spare.memory == nullptr; });
 }
 
 void HostMemories::free_all() {
-  std::vector<Spare> all;
+  Spares all;
   const std::lock_guard lock(mutex_);
   all.swap(spares_);
 }

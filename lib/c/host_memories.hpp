@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 namespace wdelta {
 
@@ -50,9 +50,10 @@ class HostMemories {
     std::unique_ptr<HostMemory> memory;
     bool is_old = false;  // it was there the last time
   };
+  using Spares = std::multimap<std::size_t, Spare>;  // by size
 
   std::mutex mutex_;
-  std::vector<Spare> spares_;
+  Spares spares_;
 };
 
 }  // namespace wdelta
