@@ -6,6 +6,7 @@
 #include "base/moment.hpp"
 #include "base/path.hpp"
 #include "base/space.hpp"
+#include "store/percent.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,22 @@ namespace fs = std::filesystem;
 
 namespace {
 std::int64_t seconds_of(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
+
+// Where a file lies for the moment in which it is removed, or put back: with its key, percent-encoded, behind.
+constexpr std::string_view k_aside = "staging/removed-";
+constexpr std::size_t k_random_digits = 16;
+
+std::string aside_of(const std::string& key) {
+  return std::string(k_aside) + random_hex(k_random_digits) + "-" + percent_encoded(key, Slashes::encoded);
+}
+
+// The way back; nothing for a name of another kind.
+std::optional<std::string> key_aside(const std::string& place) {
+  const std::size_t behind = k_aside.size() + k_random_digits;
+  if (!place.starts_with(k_aside) || place.size() <= behind || place[behind] != '-') return std::nullopt;
+  auto key = percent_decoded(place.substr(behind + 1));
+  return key && why_not_a_place(*key) == nullptr ? key : std::nullopt;
+}
 
 constexpr fs::perms k_for_group = fs::perms::group_read | fs::perms::group_write;
 constexpr fs::perms k_folder_for_group = k_for_group | fs::perms::group_exec | fs::perms::set_gid;
@@ -148,7 +165,8 @@ void DirectoryStore::remove(const std::string& key) {
   if (error) throw system_error(error.value(), path_of(key).string(), "remove");
 }
 
-// Moved aside first: between a look at the file and its removal a push could replace it.
+// Moved aside first: between a look at the file and its removal a push could replace it. Whoever is killed before it is
+// put back leaves that to remove_leftovers().
 bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   const fs::path path = path_of(key);
   const auto is_young = [&](const fs::path& file) {
@@ -156,7 +174,7 @@ bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
     return stamp && seconds_of(*stamp) >= time_s;
   };
   if (is_young(path)) return false;
-  const fs::path aside = path_for_writing("staging/removed-" + random_hex(16));
+  const fs::path aside = path_for_writing(aside_of(key));
   std::error_code error;
   fs::rename(path, aside, error);
   if (error == std::errc::no_such_file_or_directory) return false;
@@ -175,12 +193,26 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s) {
   fs::recursive_directory_iterator walk(root_, error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string place = walk->path().lexically_relative(root_).generic_string();
+    if (const auto key = key_aside(place)) {
+      put_back(walk->path(), *key);
+      continue;
+    }
     const bool is_leftover = is_temporary_name(walk->path().filename().string()) || place.starts_with("staging/");
     std::error_code vanished;
     if (!is_leftover || !walk->is_regular_file(vanished)) continue;
     const auto stamp = stamp_of(walk->path());
     if (stamp && seconds_of(*stamp) < time_s) fs::remove(walk->path(), vanished);
   }
+}
+
+// What is missing at its key may be what somebody needs: if not, it is garbage once more.
+void DirectoryStore::put_back(const fs::path& aside, const std::string& key) {
+  const fs::path path = path_for_writing(key);
+  std::error_code error;
+  fs::create_hard_link(aside, path, error);
+  if (error && error != std::errc::file_exists) return;  // gone, or to be tried again next time
+  if (!error) sync_directory(path.parent_path());
+  fs::remove(aside, error);
 }
 
 }  // namespace wdelta

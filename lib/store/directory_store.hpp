@@ -31,6 +31,7 @@ class DirectoryStore final : public Store {
   std::filesystem::path path_of(const std::string& key) const;
   std::filesystem::path path_for_writing(const std::string& key);
   void make_folder(const std::filesystem::path& path);
+  void put_back(const std::filesystem::path& aside, const std::string& key);
   void commit(OutputFile& output, const std::filesystem::path& path, Overwrite overwrite) const;
 
   std::filesystem::path root_;

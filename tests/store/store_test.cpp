@@ -391,6 +391,27 @@ TEST_CASE("temporary files that writers left in a directory store are no keys") 
   CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
 }
 
+TEST_CASE("what a removal that was killed had moved aside comes back, and nothing else that lies there") {
+  const ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  store.put("objects/ab/there", "newer");
+  const auto aside = [&](const char* name) { testing::put_file(scratch / "store/staging" / name, "aside"); };
+  aside("removed-0123456789abcdef-objects%2Fab%2Fgone.safetensors");
+  aside("removed-0123456789abcdef-objects%2Fab%2Fthere");
+  for (const char* name : {"removed-0123456789abcdef", "removed-0123456789abcdef-%2", "removed-0123456789abcdef-..%2Fa",
+                           "removed-0123-a", "object"})
+    aside(name);
+  CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/there"});
+  store.remove_leftovers(0);
+  CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/gone.safetensors", "objects/ab/there"});
+  CHECK(get_text(store, "objects/ab/gone.safetensors", 100) == "aside");
+  CHECK(get_text(store, "objects/ab/there", 100) == "newer");
+  for (const char* name : {"removed-0123456789abcdef", "removed-0123456789abcdef-%2", "removed-0123456789abcdef-..%2Fa",
+                           "removed-0123-a", "object"})
+    CHECK(std::filesystem::remove(scratch / "store/staging" / name));
+  CHECK(std::filesystem::is_empty(scratch / "store/staging"));
+}
+
 // A listing without it would make gc take what it needs for garbage.
 TEST_CASE("a directory store's listing passes over no file that it cannot look at") {
   const ScratchDirectory scratch;
