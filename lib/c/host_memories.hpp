@@ -35,7 +35,7 @@ class HostMemory {
 };
 
 /// Memory that copies had, for those to come: a push then waits neither for the system to make pages nor for a driver
-/// to pin them (of 8 GiB out of an H200 that was half of the time). Thread-safe.
+/// to pin them. Thread-safe.
 class HostMemories {
  public:
   /// Throws bad_alloc where there is not so much.

@@ -12,7 +12,8 @@ constexpr std::size_t k_alignment = 256;
 constexpr std::size_t k_most_patches = 1024;
 constexpr std::size_t k_room_bytes = std::size_t{4} << 20;
 constexpr std::size_t k_status_bytes = k_most_patches * sizeof(std::uint32_t);
-// So that any strip has room.
+// So that any strip has room, and no device refuses it for its size.
+static_assert(k_most_patch_changes >= k_most_batch_changes);
 static_assert(2 * k_most_batch_changes * sizeof(std::uint32_t) + k_most_blocks_in_strip * k_flip_words * 8 +
                   4 * k_alignment <=
               k_room_bytes);
@@ -114,11 +115,9 @@ void DevicePatches::end(DeviceStream& stream) {
 
 // The memory is free again then.
 void DevicePatches::take_statuses(DeviceStream& stream) {
-  std::vector<std::uint32_t> statuses(added_.size());
-  std::uint8_t* const host = host_.begin() + k_room_bytes;
-  stream.download(host, device_.begin() + k_room_bytes, statuses.size() * sizeof(statuses[0]));
+  auto* const statuses = reinterpret_cast<std::uint32_t*>(host_.begin() + k_room_bytes);
+  stream.download(statuses, device_.begin() + k_room_bytes, added_.size() * sizeof(*statuses));
   stream.wait();
-  if (!statuses.empty()) std::memcpy(statuses.data(), host, statuses.size() * sizeof(statuses[0]));
   for (std::size_t i = 0; i < added_.size(); ++i) {
     if (statuses[i] != 0 && added_[i].is_whole && !failed_) failed_ = added_[i].number;
   }

@@ -135,8 +135,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   Store& store = repository.store();
   const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store);
   GcReport report;
-  // First: it may bring back what somebody needs.
-  if (mode == GcMode::carry_out) store.remove_leftovers(now_s - grace.count());
+  if (mode == GcMode::carry_out) store.bring_back();  // first: it may be what a commit needs
   execution.progress->begin("reading the history", 0);
   // In this order: what an entry names was there before it, so that a push meanwhile is no damage.
   std::optional<GcPlan> plan = read_gc_plan(store);
@@ -191,6 +190,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     report.planned_bytes += listed.size_bytes;
   }
   if (mode == GcMode::dry_run) return report;
+  store.remove_leftovers(now_s - grace.count());
   if (!plan && !keys.empty()) {
     GcPlan next{now_s, {}};
     for (const auto& [key, listed] : keys) next.keys.push_back(key);

@@ -166,7 +166,7 @@ void DirectoryStore::remove(const std::string& key) {
 }
 
 // Moved aside first: between a look at the file and its removal a push could replace it. Whoever is killed before it is
-// put back leaves that to remove_leftovers().
+// put back leaves that to bring_back().
 bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   const fs::path path = path_of(key);
   const auto is_young = [&](const fs::path& file) {
@@ -188,15 +188,21 @@ bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   return true;
 }
 
+void DirectoryStore::bring_back() {
+  std::error_code error;
+  fs::directory_iterator walk(root_ / "staging", error);
+  for (; !error && walk != fs::directory_iterator(); walk.increment(error)) {
+    if (const auto key = key_aside(walk->path().lexically_relative(root_).generic_string()))
+      put_back(walk->path(), *key);
+  }
+}
+
 void DirectoryStore::remove_leftovers(std::int64_t time_s) {
   std::error_code error;
   fs::recursive_directory_iterator walk(root_, error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string place = walk->path().lexically_relative(root_).generic_string();
-    if (const auto key = key_aside(place)) {
-      put_back(walk->path(), *key);
-      continue;
-    }
+    if (key_aside(place)) continue;  // it may still be needed
     const bool is_leftover = is_temporary_name(walk->path().filename().string()) || place.starts_with("staging/");
     std::error_code vanished;
     if (!is_leftover || !walk->is_regular_file(vanished)) continue;

@@ -25,6 +25,7 @@ class DirectoryStore final : public Store {
   std::optional<std::uint64_t> free_bytes() const override;
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
+  void bring_back() override;
   void remove_leftovers(std::int64_t time_s) override;
 
  private:

@@ -116,7 +116,9 @@ class Store {
   virtual void remove_all(std::span<const std::string> keys);
   /// Those that were forgotten.
   virtual std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s);
-  /// Removes what writers that were killed before `time_s` left behind, and brings back what one was about to remove.
+  /// Brings back what a remove_older() that was killed had taken away to look at it once more.
+  virtual void bring_back() {}
+  /// Removes what writers that were killed before `time_s` left behind.
   virtual void remove_leftovers(std::int64_t time_s) = 0;
 };
 

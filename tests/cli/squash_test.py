@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import urllib.parse
 
 import testing
 
@@ -297,6 +298,19 @@ class SquashTest(testing.Case):
         self.assertEqual(self.gc("--grace", "0")["removed"], done["planned"])
         self.assertGreater(done["planned"], 2)
         self.pulls_only(self.everything())
+
+    def test_what_a_killed_gc_had_moved_aside_comes_back(self):
+        had = testing.describe(self.repo / "objects")
+        for number, path in enumerate(sorted(path for path in (self.repo / "objects").rglob("*") if path.is_file())):
+            key = urllib.parse.quote(str(path.relative_to(self.repo)), safe="")
+            aside = self.repo / "staging" / f"removed-{number:016x}-{key}"
+            path.rename(aside)
+            os.utime(aside, (0, 0))
+        self.gc("--grace", "1h", "--dry-run")
+        self.assertNotEqual(testing.describe(self.repo / "objects"), had)
+        self.gc("--grace", "1h")
+        self.assertEqual(testing.describe(self.repo / "objects"), had)
+        self.run_ok("verify", self.repo)
 
     def test_what_is_not_of_wdelta_stays(self):
         for name in (".gitattributes", ".hidden/x", "objects/.keep", "notes.txt", ".wdelta-mine", "commits/.nfs0001",

@@ -395,20 +395,24 @@ TEST_CASE("what a removal that was killed had moved aside comes back, and nothin
   const ScratchDirectory scratch;
   DirectoryStore store(scratch / "store");
   store.put("objects/ab/there", "newer");
+  const auto not_aside = {"removed-0123456789abcdef", "removed-0123456789abcdef-%2", "removed-0123456789abcdef-..%2Fa",
+                          "removed-0123-a", "object"};
   const auto aside = [&](const char* name) { testing::put_file(scratch / "store/staging" / name, "aside"); };
   aside("removed-0123456789abcdef-objects%2Fab%2Fgone.safetensors");
   aside("removed-0123456789abcdef-objects%2Fab%2Fthere");
-  for (const char* name : {"removed-0123456789abcdef", "removed-0123456789abcdef-%2", "removed-0123456789abcdef-..%2Fa",
-                           "removed-0123-a", "object"})
-    aside(name);
+  for (const char* name : not_aside) aside(name);
   CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/there"});
-  store.remove_leftovers(0);
+  store.remove_leftovers(INT64_MAX);
+  CHECK(std::filesystem::exists(scratch / "store/staging/removed-0123456789abcdef-objects%2Fab%2Fgone.safetensors"));
+  for (const char* name : not_aside) {
+    CHECK_FALSE(std::filesystem::exists(scratch / "store/staging" / name));
+    aside(name);
+  }
+  store.bring_back();
   CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/gone.safetensors", "objects/ab/there"});
   CHECK(get_text(store, "objects/ab/gone.safetensors", 100) == "aside");
   CHECK(get_text(store, "objects/ab/there", 100) == "newer");
-  for (const char* name : {"removed-0123456789abcdef", "removed-0123456789abcdef-%2", "removed-0123456789abcdef-..%2Fa",
-                           "removed-0123-a", "object"})
-    CHECK(std::filesystem::remove(scratch / "store/staging" / name));
+  for (const char* name : not_aside) CHECK(std::filesystem::remove(scratch / "store/staging" / name));
   CHECK(std::filesystem::is_empty(scratch / "store/staging"));
 }
 
