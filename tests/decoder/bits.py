@@ -5,6 +5,7 @@ the codes of numbers in them."""
 from refusal import require
 
 MOST_ZEROS = 8  # before a number in the shorter code
+MOST_GOLOMB_ZEROS = 32  # before one in the exponential Golomb code
 
 
 class BitReader:
@@ -20,27 +21,32 @@ class BitReader:
         self._at = end
         return number & (1 << bits) - 1
 
-    def zeros(self, most):
-        """How many zero bits come before the next 1, which is taken too."""
-        at, end = self._at // 8, (self._at + most) // 8 + 1
-        ahead = int.from_bytes(self._content[at:end], "little") >> self._at % 8
-        count = (ahead & -ahead).bit_length() - 1 if ahead else most + 1
-        require(self._at + min(count, most) < 8 * len(self._content), f"{self._what}: cut")
-        require(count <= most, f"{self._what}: more than {most} zero bits before a number")
-        self._at += count + 1
-        return count
-
     def golomb(self, order):
         """A number in the exponential Golomb code of that order."""
-        below = self.zeros(32) + order
-        return (1 << below | self.take(below)) - (1 << order)
+        ahead, zeros = self._ahead()
+        self._skip(min(zeros, MOST_GOLOMB_ZEROS) + 1)
+        require(zeros <= MOST_GOLOMB_ZEROS, f"{self._what}: more than {MOST_GOLOMB_ZEROS} zero bits before a number")
+        below = zeros + order
+        self._skip(below)
+        return (1 << below | ahead >> zeros + 1 & (1 << below) - 1) - (1 << order)
 
     def shorter(self, order):
         """A number in the code that is shorter for most differences, of that order."""
-        zeros = 0
-        while zeros < MOST_ZEROS and not self.take(1):
-            zeros += 1
-        return (zeros << order) + (self.take(order) if zeros < MOST_ZEROS else self.golomb(order))
+        ahead, zeros = self._ahead()
+        if zeros >= MOST_ZEROS:
+            self._skip(MOST_ZEROS)
+            return (MOST_ZEROS << order) + self.golomb(order)
+        self._skip(zeros + 1 + order)
+        return (zeros << order) + (ahead >> zeros + 1 & (1 << order) - 1)
+
+    def _ahead(self):
+        """What comes next as a number, of more bits than any code has, and how many zeros it begins with."""
+        ahead = int.from_bytes(self._content[self._at // 8:self._at // 8 + 16], "little") >> self._at % 8
+        return ahead, (ahead & -ahead).bit_length() - 1 if ahead else 128
+
+    def _skip(self, bits):
+        self._at += bits
+        require(self._at <= 8 * len(self._content), f"{self._what}: cut")
 
     def bytes_taken(self):
         """Those that were begun."""
@@ -63,10 +69,11 @@ class BitWriter:
         assert number >> bits == 0
         self._rest |= number << self._bits
         self._bits += bits
-        while self._bits >= 8:
-            self._bytes.append(self._rest & 255)
-            self._rest >>= 8
-            self._bits -= 8
+        whole = self._bits // 8
+        if whole:
+            self._bytes += (self._rest & (1 << 8 * whole) - 1).to_bytes(whole, "little")
+            self._rest >>= 8 * whole
+            self._bits -= 8 * whole
 
     def golomb(self, number, order):
         z = number + (1 << order)

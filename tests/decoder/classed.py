@@ -111,7 +111,7 @@ class Batch:
             nonlocal at
             x = states[coder]
             r = x % TOTAL
-            symbol = symbols.at[r]
+            symbol = symbols.at(r)
             x = symbols.frequency[symbol] * (x // TOTAL) + r - symbols.begin[symbol]
             if x < LOW:
                 require(at + 2 <= len(self._coded), f"{self._what}: the words are cut")

@@ -465,7 +465,7 @@ class Refusals(unittest.TestCase):
                 except Refused:
                     pass
 
-    def test_every_flipped_bit_of_a_group_is_refused_or_decodes(self):
+    def test_flipped_bits_of_a_group_are_refused_or_decode(self):
         # Of the sorts that refer there is the first one with another that it can refer to.
         sorts = [(None, grouping) for grouping in groupings(self.rng)]
         sorts += [next(pair for pair in zip(turns, turns[1:]) if pair[1].back) for turns in referring(self.rng)]
@@ -484,7 +484,9 @@ class Refusals(unittest.TestCase):
             parameters, (block,) = make_group([(*side, None) for side in sides], 0, 8, 2, True, grouping,
                                               referable and referable.parameters(2))
             shape = Shape(2, 8, 0, [size // 2] * len(sides), grouping.strip)
-            for bit in range(8 * len(parameters + block)):
+            # Some three hundred of each sort: another seed has others.
+            bits = range(8 * len(parameters + block))
+            for bit in sorted(self.rng.sample(bits, min(len(bits), 300))):
                 flipped = bytearray(parameters + block)
                 flipped[bit // 8] ^= 1 << bit % 8
                 parts, coded = bytes(flipped[:len(parameters)]), bytes(flipped[len(parameters):])

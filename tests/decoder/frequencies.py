@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buckets, weights and frequencies: "Classed blocks" and "Groups" of wdelta-delta(5)."""
 
+from bisect import bisect_right
 from itertools import accumulate
 
 TOTAL = 1024
@@ -63,4 +64,7 @@ class Symbols:
     def __init__(self, weights):
         self.frequency = frequencies(weights)
         self.begin = [0, *accumulate(self.frequency[:-1])]
-        self.at = [symbol for symbol, often in enumerate(self.frequency) for _ in range(often)]
+
+    def at(self, r):
+        """The symbol for which begin <= r < begin + frequency."""
+        return bisect_right(self.begin, r) - 1
