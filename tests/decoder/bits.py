@@ -23,26 +23,26 @@ class BitReader:
 
     def golomb(self, order):
         """A number in the exponential Golomb code of that order."""
-        ahead, zeros = self._ahead()
+        zeros = self._zeros_ahead()
         self._skip(min(zeros, MOST_GOLOMB_ZEROS) + 1)
         require(zeros <= MOST_GOLOMB_ZEROS, f"{self._what}: more than {MOST_GOLOMB_ZEROS} zero bits before a number")
         below = zeros + order
-        self._skip(below)
-        return (1 << below | ahead >> zeros + 1 & (1 << below) - 1) - (1 << order)
+        return (1 << below | self.take(below)) - (1 << order)
 
     def shorter(self, order):
         """A number in the code that is shorter for most differences, of that order."""
-        ahead, zeros = self._ahead()
+        zeros = self._zeros_ahead()
         if zeros >= MOST_ZEROS:
             self._skip(MOST_ZEROS)
             return (MOST_ZEROS << order) + self.golomb(order)
-        self._skip(zeros + 1 + order)
-        return (zeros << order) + (ahead >> zeros + 1 & (1 << order) - 1)
+        self._skip(zeros + 1)
+        return (zeros << order) + self.take(order)
 
-    def _ahead(self):
-        """What comes next as a number, of more bits than any code has, and how many zeros it begins with."""
-        ahead = int.from_bytes(self._content[self._at // 8:self._at // 8 + 16], "little") >> self._at % 8
-        return ahead, (ahead & -ahead).bit_length() - 1 if ahead else 128
+    def _zeros_ahead(self):
+        """How many zero bits come next; more than any number may have where no 1 is near."""
+        at, end = self._at // 8, (self._at + MOST_GOLOMB_ZEROS) // 8 + 1
+        ahead = int.from_bytes(self._content[at:end], "little") >> self._at % 8
+        return (ahead & -ahead).bit_length() - 1 if ahead else MOST_GOLOMB_ZEROS + 1
 
     def _skip(self, bits):
         self._at += bits
