@@ -31,7 +31,7 @@ class ClassMap {
   /// From now on the map is of these elements.
   template <class T, Order order>
   void look_at(const char* elements, std::uint32_t count) {
-    StretchMarks marks;
+    ClassMarks marks;
     mark_stretch<T, order>(elements, count, class_table_, marks);
     for (std::uint32_t range = 0; range < wanted_->range_count; ++range) {
       const ClassRange classes = wanted_->ranges[range];
@@ -62,7 +62,7 @@ class ClassMap {
     const std::uint32_t into = ranges_with_[to];
     for (std::uint32_t ranges = into ^ ranges_with_[from]; ranges != 0; ranges = _blsr_u32(ranges)) {
       const std::uint32_t range = _tzcnt_u32(ranges);
-      places_->members[range * k_words + StretchMarks::place_of(word)] ^= bit;
+      places_->members[range * k_words + ClassMarks::place_of(word)] ^= bit;
       places_->tables[range].add(word, (into >> range & 1) != 0 ? 1 : -1);
     }
   }

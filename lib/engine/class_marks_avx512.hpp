@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elements are of which class, with AVX-512; for kernel files alone, each of which gets a copy of its own.
+// Which elements of a stretch are of which class, as the patcher looks for them, with AVX-512; for kernel files alone,
+// each of which gets a copy of its own. (The coder asks otherwise: class_ranks_avx512.hpp.)
 #pragma once
 
+#include "engine/class_table_avx512.hpp"
 #include "engine/kernel_elements.hpp"
 
 #include <immintrin.h>
@@ -9,8 +11,10 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_word = 64;  // elements
-constexpr std::uint32_t k_words_at_a_time = 8;
+constexpr std::uint32_t k_words = 256;
+constexpr std::uint32_t k_stretch = k_word * k_words;
+constexpr std::uint32_t k_lanes = 8;  // of a register, and of a stretch
+constexpr std::uint32_t k_words_in_lane = k_words / k_lanes;
 
 /// The contexts of 64 elements: the byte below the sign, or the highest one. In each group of eight the last comes
 /// first, as the transposition of bits wants them.
@@ -43,60 +47,22 @@ __m512i contexts_of(const char* elements) {
   }
 }
 
-/// Classes by context, in registers. Bounds of weights lie close together: then one register does.
-enum class Span { narrow, wide };
-
-struct ClassTable {
-  ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
-    for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
-      const __m512i contexts =
-          _mm512_add_epi8(_mm512_load_si512(k_counting.bytes), _mm512_set1_epi8(static_cast<char>(64 * quarter)));
-      quarters[quarter] = _mm512_setzero_si512();
-      for (std::uint32_t i = 0; i < bound_count; ++i) {
-        const __mmask64 not_below = _mm512_cmpge_epu8_mask(contexts, _mm512_set1_epi8(static_cast<char>(bounds[i])));
-        quarters[quarter] = _mm512_mask_add_epi8(quarters[quarter], not_below, quarters[quarter], _mm512_set1_epi8(1));
-      }
-      _mm512_store_si512(class_of + 64 * quarter, quarters[quarter]);
-    }
-    _mm512_store_si512(class_of + 256, _mm512_set1_epi8(static_cast<char>(bound_count)));
-    first = bound_count == 0 ? 0 : bounds[0] - 1U;
-    span = bound_count == 0 || bounds[bound_count - 1] - first < 64 ? Span::narrow : Span::wide;
-    if (span == Span::narrow) quarters[0] = _mm512_loadu_si512(class_of + first);
-  }
-  template <Span of>
-  __m512i classes(__m512i contexts) const {
-    if constexpr (of == Span::narrow) {
-      const __m512i beyond = _mm512_subs_epu8(contexts, _mm512_set1_epi8(static_cast<char>(first)));
-      return _mm512_permutexvar_epi8(_mm512_min_epu8(beyond, _mm512_set1_epi8(63)), quarters[0]);
-    }
-    const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
-    const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
-    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
-  }
-  alignas(64) std::uint8_t class_of[256 + 64];  // by context; the last 64 are what all beyond the last bound have
-  std::uint32_t first;
-  Span span;
-  __m512i quarters[4];
-};
-
 /// Which elements of a stretch have a class number that ends with these two bits, and which one that begins with them:
-/// the members of a class are those in both. All words for the bits 0, then those for 1, 2 and 3; eight words that lie
-/// so far apart are stored one behind the other.
-template <std::uint32_t word_count, std::uint32_t words_apart = 1>
+/// the members of a class are those in both. All words for the bits 0, then those for 1, 2 and 3; of each first the
+/// first word of each lane, then the second of each, so that sums along a lane need no more than additions.
 struct ClassMarks {
   static constexpr std::uint32_t place_of(std::uint32_t word) {
-    return words_apart == 1 ? word : word % words_apart * 8 + word / words_apart;
+    return word % k_words_in_lane * k_lanes + word / k_words_in_lane;
   }
 
-  alignas(64) std::uint64_t ends[4 * word_count];
-  alignas(64) std::uint64_t begins[4 * word_count];
+  alignas(64) std::uint64_t ends[4 * k_words];
+  alignas(64) std::uint64_t begins[4 * k_words];
 };
 
-/// Eight words of elements into bit planes, to be stored from `place` on.
-template <class T, Order order, Span span, std::uint32_t word_count, std::uint32_t words_apart>
-void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_count, words_apart>& marks,
-                std::uint32_t place) {
-  constexpr std::size_t k_bytes_apart = words_apart * k_word * sizeof(T);
+/// A word of each lane into bit planes, to be stored from `place` on.
+template <class T, Order order, Span span>
+void mark_words(const char* elements, const ClassTable& table, ClassMarks& marks, std::uint32_t place) {
+  constexpr std::size_t k_bytes_apart = k_words_in_lane * k_word * sizeof(T);
   // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
   const __m512i units = _mm512_set1_epi64(0x0804020108040201);
   alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
@@ -122,62 +88,36 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks<word_c
     const __m512i plane = _mm512_shuffle_i64x2(a, b, 0x44);
     const __m512i higher_plane = _mm512_shuffle_i64x2(a, b, 0xee);
     _mm512_store_si512(words + place, _mm512_ternarylogic_epi64(plane, higher_plane, plane, 0x03));
-    _mm512_store_si512(words + word_count + place, _mm512_andnot_si512(higher_plane, plane));
-    _mm512_store_si512(words + 2 * word_count + place, _mm512_andnot_si512(plane, higher_plane));
-    _mm512_store_si512(words + 3 * word_count + place, _mm512_and_si512(plane, higher_plane));
+    _mm512_store_si512(words + k_words + place, _mm512_andnot_si512(higher_plane, plane));
+    _mm512_store_si512(words + 2 * k_words + place, _mm512_andnot_si512(plane, higher_plane));
+    _mm512_store_si512(words + 3 * k_words + place, _mm512_and_si512(plane, higher_plane));
   };
   store_pairs_of(marks.ends, plane_0_1(0), plane_0_1(2));
   store_pairs_of(marks.begins, plane_2_3(0), plane_2_3(2));
 }
 
-template <class T, Order order, Span span, std::uint32_t word_count>
-void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table,
-                     ClassMarks<word_count>& marks) {
-  constexpr std::uint32_t k_at_a_time = k_words_at_a_time * k_word;
-  std::uint32_t at = 0;
-  for (; at + k_at_a_time <= count; at += k_at_a_time) {
-    mark_words<T, order, span>(elements + at * sizeof(T), table, marks, at / k_word);
-  }
-  if (at == word_count * k_word) return;
-  char last[k_at_a_time * sizeof(T)] = {};
-  __builtin_memcpy(last, elements + at * sizeof(T), (count - at) * sizeof(T));
-  mark_words<T, order, span>(last, table, marks, at / k_word);
-  // What is not there is in no class.
-  for (std::uint32_t word = at / k_word; word < word_count; ++word) {
-    const std::uint32_t before = word * k_word;
-    const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before < 64 ? count - before : 64);
-    for (std::uint32_t bits = 0; bits < 4; ++bits) {
-      std::uint64_t& begins = marks.begins[bits * word_count + word];
-      begins = there == 0 ? 0 : begins & there;
-      if (there == 0) marks.ends[bits * word_count + word] = 0;
-    }
-  }
-}
-
-template <class T, Order order, Span span, std::uint32_t word_count, std::uint32_t words_apart>
-void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table,
-                     ClassMarks<word_count, words_apart>& marks) {
-  static_assert(words_apart * k_words_at_a_time == word_count);
-  char padded[word_count * k_word * sizeof(T)];
-  if (count < word_count * k_word) {
+template <class T, Order order, Span span>
+void mark_stretch_in(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks& marks) {
+  char padded[k_stretch * sizeof(T)];
+  if (count < k_stretch) {
     __builtin_memcpy(padded, elements, count * sizeof(T));
-    __builtin_memset(padded + count * sizeof(T), 0, (word_count * k_word - count) * sizeof(T));
+    __builtin_memset(padded + count * sizeof(T), 0, (k_stretch - count) * sizeof(T));
     elements = padded;
   }
-  for (std::uint32_t word = 0; word < words_apart; ++word) {
-    mark_words<T, order, span>(elements + word * k_word * sizeof(T), table, marks, k_words_at_a_time * word);
+  for (std::uint32_t word = 0; word < k_words_in_lane; ++word) {
+    mark_words<T, order, span>(elements + word * k_word * sizeof(T), table, marks, k_lanes * word);
   }
   // What is not there is in no class.
-  for (std::uint32_t word = count / k_word; word < word_count; ++word) {
+  for (std::uint32_t word = count / k_word; word < k_words; ++word) {
     const std::uint32_t before = word * k_word;
     const std::uint64_t there = count <= before ? 0 : _bzhi_u64(~0ULL, count - before);
-    for (std::uint32_t bits = 0; bits < 4; ++bits) marks.begins[bits * word_count + marks.place_of(word)] &= there;
+    for (std::uint32_t bits = 0; bits < 4; ++bits) marks.begins[bits * k_words + ClassMarks::place_of(word)] &= there;
   }
 }
 
-/// As many elements as there are words for, or fewer; what lies behind them is in no class.
-template <class T, Order order, class Marks>
-void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, Marks& marks) {
+/// Of a whole stretch, or of fewer elements; what lies behind them is in no class.
+template <class T, Order order>
+void mark_stretch(const char* elements, std::uint32_t count, const ClassTable& table, ClassMarks& marks) {
   if (table.span == Span::narrow) return mark_stretch_in<T, order, Span::narrow>(elements, count, table, marks);
   mark_stretch_in<T, order, Span::wide>(elements, count, table, marks);
 }

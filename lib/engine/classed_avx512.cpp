@@ -16,7 +16,7 @@ namespace {
 /// Where the changes found lie, by the marks of the stretch.
 class InMarks {
  public:
-  StretchMarks marks;
+  ClassMarks marks;
 
   void put(std::uint32_t at, std::uint32_t k, __m512i word) {
     _mm512_storeu_si512(ends_at_ + at, of_row(k & 3, word));
@@ -182,7 +182,7 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   WordTable tables[16];
   const Powers powers;
   Stretch<T, InMarks> stretch;
-  const StretchMarks& marks = stretch.places.marks;
+  const ClassMarks& marks = stretch.places.marks;
   char* const bytes = static_cast<char*>(elements);
   const auto move = [&] {
     stretch.template move<order>(bytes, changes->flips);

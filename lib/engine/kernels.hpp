@@ -30,12 +30,13 @@ struct BlockKernels {
   /// What a classed block says of a change instead of its position. The class of an element is how many of `bounds`
   /// (ascending, at most 15) are not above its context, the 8 bits that class_map.hpp says. change_classes[i]: the
   /// class of the element at positions[i]; ranks[i]: how many elements of that class lie before it. Positions ascend;
-  /// there is one at least. members[k]: how many elements class k has, of 16 classes.
+  /// there is one at least. members[k]: how many elements class k has, of 16 classes. Null for elements of more than 4
+  /// bytes, which no classed block has.
   void (*rank_changes)(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                        const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                        std::uint8_t* change_classes, std::uint32_t* members);
   /// find_changes() and rank_changes() of what it finds, at once; `ranks` and `change_classes` have room for `count` +
-  /// 64 entries too. Where nothing is found, `members` are unspecified.
+  /// 64 entries too. Where nothing is found, `members` are unspecified. Null where rank_changes is.
   std::uint32_t (*find_ranked_changes)(const void* base, const void* next, std::uint32_t count,
                                        const std::uint8_t* bounds, std::uint32_t bound_count, std::uint16_t* positions,
                                        void* steps, std::uint16_t* ranks, std::uint8_t* change_classes,

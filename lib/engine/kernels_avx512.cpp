@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AVX-512 with VBMI2. Blocks are walked in stretches that the first-level cache holds: compare into masks of 64
-// elements, turn masks into positions, then pick up the values at the positions and make steps of them; one branch per
-// stretch depends on where the changes lie.
+// elements, turn masks into positions, then pick up the values at the positions; one branch per stretch depends on
+// where the changes lie.
 #include "engine/class_ranks_avx512.hpp"
 #include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
@@ -11,15 +11,14 @@
 #include "engine/signs_avx512.hpp"
 
 #include <immintrin.h>
+#include <type_traits>
 
 namespace wdelta {
 namespace {
 
-template <class T>
-constexpr std::uint32_t k_found_at_a_time = sizeof(T) <= 2 ? 4096 : 8192 / sizeof(T);
 // Above this many changes in a stretch, compressing every vector is faster than loading one value after the other.
 template <class T>
-constexpr std::uint32_t k_pick_above = k_found_at_a_time<T> * sizeof(T) / 16;
+constexpr std::uint32_t k_pick_above = k_stretch * sizeof(T) / 16;
 
 // Of two streams at once the second-level cache gives a little more when asked early.
 constexpr std::size_t k_ahead_bytes = 512;
@@ -38,28 +37,16 @@ std::uint64_t unequal(__m512i a, __m512i b) {
   if constexpr (sizeof(T) == 8) return _mm512_cmpneq_epi64_mask(a, b);
 }
 
-/// Which of 64 elements differ.
+/// Which of 64 elements differ. Masks go to memory by themselves: the way there through one register would take one of
+/// the two ports that vectors are worked on with.
 template <class T>
-std::uint64_t unequal_word(const char* base, const char* next) {
-  std::uint64_t mask = 0;
+void store_unequal(const Word<T>& base, const Word<T>& next, std::uint64_t& mask) {
+  constexpr std::size_t k_part = 8 / sizeof(T);
+#pragma GCC unroll 8
   for (std::size_t v = 0; v < sizeof(T); ++v) {
-    mask |= unequal<T>(_mm512_loadu_si512(base + 64 * v), _mm512_loadu_si512(next + 64 * v)) << (v * 64 / sizeof(T));
+    const std::uint64_t bits = unequal<T>(base.parts[v], next.parts[v]);
+    __builtin_memcpy(reinterpret_cast<char*>(&mask) + k_part * v, &bits, k_part);
   }
-  return mask;
-}
-
-/// The same for fewer than 64; masked loads do not touch what lies behind them.
-template <class T>
-std::uint64_t unequal_word(const char* base, const char* next, std::uint32_t count) {
-  std::uint64_t mask = 0;
-  const std::size_t size_bytes = count * sizeof(T);
-  for (std::size_t v = 0; v * 64 < size_bytes; ++v) {
-    const std::size_t left = size_bytes - v * 64;
-    const __mmask64 there = left >= 64 ? ~0ULL : _bzhi_u64(~0ULL, static_cast<unsigned>(left));
-    mask |= unequal<T>(_mm512_maskz_loadu_epi8(there, base + 64 * v), _mm512_maskz_loadu_epi8(there, next + 64 * v))
-            << (v * 64 / sizeof(T));
-  }
-  return mask;
 }
 
 /// Writes the positions of the set bits, and rubbish up to 64 entries behind them. Compressing to a register and
@@ -82,12 +69,13 @@ std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* 
   return bits;
 }
 
-/// Which of up to 64 masks are not empty.
-std::uint64_t not_empty(const std::uint64_t* masks, std::uint32_t count) {
-  std::uint64_t which = 0;
-  for (std::uint32_t i = 0; i < count; i += 8) {
+/// Which masks of a stretch are not.
+std::uint32_t not_empty(const std::uint64_t* masks) {
+  static_assert(k_words == 32);
+  std::uint32_t which = 0;
+  for (std::uint32_t i = 0; i < k_words; i += 8) {
     const __m512i some = _mm512_load_si512(masks + i);
-    which |= static_cast<std::uint64_t>(_mm512_test_epi64_mask(some, some)) << i;
+    which |= std::uint32_t{_mm512_test_epi64_mask(some, some)} << i;
   }
   return which;
 }
@@ -102,7 +90,7 @@ __m512i compress(std::uint64_t mask, __m512i lanes) {
 
 /// Picks the elements of up to 64 whose bit is set, and rubbish behind them.
 template <class T>
-void pick(const char* array, std::uint64_t mask, std::uint32_t count, T* picked) {
+void pick_word(const char* array, std::uint64_t mask, std::uint32_t count, T* picked) {
   constexpr std::uint32_t per_vector = 64 / sizeof(T);
   const std::size_t size_bytes = count * sizeof(T);
   for (std::size_t v = 0; v * 64 < size_bytes; ++v) {
@@ -131,71 +119,106 @@ Vector<T> steps_between(Vector<T> base, Vector<T> next) {
   return (s << 1) ^ (0 - (s >> to_sign));
 }
 
-/// Steps between `count` elements that were picked up, and rubbish up to 64 bytes behind them.
+/// Elements that differ, on both sides, until steps are made of many at once: vectors that are loaded right after their
+/// elements were stored one by one wait for these.
 template <class T, Order order>
-void store_steps(const T* from, const T* to, std::uint32_t count, char* steps) {
-  for (std::size_t at = 0; at < count * sizeof(T); at += 64) {
-    const auto base = reinterpret_cast<Vector<T>>(_mm512_loadu_si512(reinterpret_cast<const char*>(from) + at));
-    const auto next = reinterpret_cast<Vector<T>>(_mm512_loadu_si512(reinterpret_cast<const char*>(to) + at));
-    _mm512_storeu_si512(steps + at, reinterpret_cast<__m512i>(steps_between<T, order>(base, next)));
-  }
-}
+class Picked {
+ public:
+  explicit Picked(void* steps) : steps_(static_cast<char*>(steps)) {}
 
-/// The elements that differ in a stretch, on both sides, and rubbish behind them.
-template <class T>
-struct Picked {
-  T from[k_found_at_a_time<T> + 64];
-  T to[k_found_at_a_time<T> + 64];
+  /// Picks the elements of a stretch at these positions, counted from `first` at its beginning on, which are those that
+  /// `masks` say. Returns those of base, and rubbish behind them.
+  const T* pick(const char* base, const char* next, std::uint32_t length, std::uint32_t first,
+                const std::uint64_t* masks, const std::uint16_t* positions, std::uint32_t changes) {
+    if (count_ > k_room - k_stretch) finish();
+    T* const from = from_ + count_;
+    T* const to = to_ + count_;
+    count_ += changes;
+    if (changes > k_pick_above<T>) {
+      std::uint32_t picked = 0;
+      for (std::uint32_t at = 0; at < length; at += k_word) {
+        const std::uint64_t mask = masks[at / k_word];
+        const std::uint32_t there = length - at < k_word ? length - at : k_word;
+        pick_word<T>(base + at * sizeof(T), mask, there, from + picked);
+        pick_word<T>(next + at * sizeof(T), mask, there, to + picked);
+        picked += static_cast<std::uint32_t>(__builtin_popcountll(mask));
+      }
+    } else {
+      for (std::uint32_t i = 0; i < changes; ++i) {
+        const std::size_t position = positions[i] - first;
+        from[i] = load<T>(base, position);
+        to[i] = load<T>(next, position);
+      }
+    }
+    return from;
+  }
+  /// Writes the steps of all, and rubbish up to 64 bytes behind them.
+  void finish() {
+    for (std::size_t at = 0; at < count_ * sizeof(T); at += 64) {
+      const auto base = reinterpret_cast<Vector<T>>(_mm512_loadu_si512(reinterpret_cast<const char*>(from_) + at));
+      const auto next = reinterpret_cast<Vector<T>>(_mm512_loadu_si512(reinterpret_cast<const char*>(to_) + at));
+      _mm512_storeu_si512(steps_ + at, reinterpret_cast<__m512i>(steps_between<T, order>(base, next)));
+    }
+    steps_ += count_ * sizeof(T);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t k_room = 2 * k_stretch;
+
+  char* steps_;
+  std::uint32_t count_ = 0;
+  T from_[k_room + 64];
+  T to_[k_room + 64];
 };
 
-/// Of at most k_found_at_a_time elements; positions are counted from `first` before them on.
-template <class T>
-std::uint32_t find_in_stretch(const char* base, const char* next, std::uint32_t length, std::uint32_t first,
-                              std::uint16_t* positions, Picked<T>& picked) {
-  constexpr std::uint32_t words = k_found_at_a_time<T> / k_word;
-  static_assert(words <= 64);
-  alignas(64) std::uint64_t masks[words];
-  std::uint32_t at = 0;
-  for (; at + k_word <= length; at += k_word) {
-    masks[at / k_word] = unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T));
+/// Which elements of a stretch differ: a mask for each word, and of those that are not there an empty one. Calls
+/// look(base, word) with each word of base on the way, and for a last one that is shorter look(base, word, count).
+template <class T, class Look>
+void compare_stretch(const char* base, const char* next, std::uint32_t length, std::uint64_t* masks, Look& look) {
+  constexpr std::size_t k_word_bytes = k_word * sizeof(T);
+  const std::uint32_t whole = length / k_word;
+  for (std::uint32_t word = 0; word < whole; ++word) {
+    const char* const in_base = base + word * k_word_bytes;
+    const char* const in_next = next + word * k_word_bytes;
+    const Word<T> from = load_word<T>(in_base);
+    store_unequal<T>(from, load_word<T>(in_next), masks[word]);
     for (std::size_t v = 0; v < sizeof(T); ++v) {
-      _mm_prefetch(base + at * sizeof(T) + 64 * v + k_ahead_bytes, _MM_HINT_T0);
-      _mm_prefetch(next + at * sizeof(T) + 64 * v + k_ahead_bytes, _MM_HINT_T0);
+      _mm_prefetch(in_base + 64 * v + k_ahead_bytes, _MM_HINT_T0);
+      _mm_prefetch(in_next + 64 * v + k_ahead_bytes, _MM_HINT_T0);
     }
+    look(from, word);
   }
-  if (at < length) {
-    masks[at / k_word] = unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T), length - at);
-    at += k_word;
+  std::uint32_t word = whole;
+  const std::uint32_t rest = length % k_word;
+  if (rest != 0) {
+    const Word<T> from = load_word<T>(base + word * k_word_bytes, rest);
+    store_unequal<T>(from, load_word<T>(next + word * k_word_bytes, rest), masks[word]);
+    look(from, word++, rest);
   }
-  for (; at < k_found_at_a_time<T>; at += k_word) masks[at / k_word] = 0;
+  for (; word < k_words; ++word) masks[word] = 0;
+}
 
+template <class T>
+void compare_stretch(const char* base, const char* next, std::uint32_t length, std::uint64_t* masks) {
+  const auto look_away = [](const auto&...) {};
+  compare_stretch<T>(base, next, length, masks, look_away);
+}
+
+/// The positions that `masks` say, counted from `first` at the beginning of the stretch on.
+template <class T>
+std::uint32_t list_changes(const char* base, const char* next, std::uint32_t first, const std::uint64_t* masks,
+                           std::uint16_t* positions) {
   std::uint32_t changes = 0;
-  const std::uint64_t changed_words = not_empty(masks, words);
-  for (std::uint64_t left = changed_words; left != 0; left &= left - 1) {
-    const auto word = static_cast<std::uint32_t>(__builtin_ctzll(left));
+  for (std::uint32_t left = not_empty(masks); left != 0; left = _blsr_u32(left)) {
+    const std::uint32_t word = _tzcnt_u32(left);
     // Nothing is read while changes are listed: time to ask for the next stretch.
-    const std::size_t in_next_stretch = (k_found_at_a_time<T> + word * k_word) * sizeof(T);
+    const std::size_t in_next_stretch = (k_stretch + word * k_word) * sizeof(T);
     for (std::size_t v = 0; v < sizeof(T); ++v) {
       _mm_prefetch(base + in_next_stretch + 64 * v, _MM_HINT_T0);
       _mm_prefetch(next + in_next_stretch + 64 * v, _MM_HINT_T0);
     }
     changes += list_bits(masks[word], first + word * k_word, positions + changes);
-  }
-  if (changes > k_pick_above<T>) {
-    std::uint32_t count = 0;
-    for (at = 0; at < length; at += k_word) {
-      const std::uint64_t mask = masks[at / k_word];
-      const std::uint32_t there = length - at < k_word ? length - at : k_word;
-      pick<T>(base + at * sizeof(T), mask, there, picked.from + count);
-      pick<T>(next + at * sizeof(T), mask, there, picked.to + count);
-      count += static_cast<std::uint32_t>(__builtin_popcountll(mask));
-    }
-  } else {
-    for (std::uint32_t i = 0; i < changes; ++i) {
-      const std::size_t position = positions[i] - first;
-      picked.from[i] = load<T>(base, position);
-      picked.to[i] = load<T>(next, position);
-    }
   }
   return changes;
 }
@@ -203,16 +226,19 @@ std::uint32_t find_in_stretch(const char* base, const char* next, std::uint32_t 
 template <class T, Order order>
 std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
                            void* steps) {
-  Picked<T> picked;
+  alignas(64) std::uint64_t masks[k_words];
+  Picked<T, order> picked(steps);
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_found_at_a_time<T>) {
-    const std::uint32_t length = count - first < k_found_at_a_time<T> ? count - first : k_found_at_a_time<T>;
-    const std::uint32_t changes = find_in_stretch<T>(static_cast<const char*>(base) + first * sizeof(T),
-                                                     static_cast<const char*>(next) + first * sizeof(T), length, first,
-                                                     positions + found, picked);
-    store_steps<T, order>(picked.from, picked.to, changes, static_cast<char*>(steps) + found * sizeof(T));
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    const char* const from = static_cast<const char*>(base) + first * sizeof(T);
+    const char* const to = static_cast<const char*>(next) + first * sizeof(T);
+    compare_stretch<T>(from, to, length, masks);
+    const std::uint32_t changes = list_changes<T>(from, to, first, masks, positions + found);
+    picked.pick(from, to, length, first, masks, positions + found, changes);
     found += changes;
   }
+  picked.finish();
   return found;
 }
 
@@ -253,97 +279,83 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
-template <class T, Order order, std::uint32_t quarters>
-void rank_changes_of(const void* elements, std::uint32_t count, const ClassTable& table, const std::uint16_t* positions,
-                     std::uint32_t changes, std::uint16_t* ranks, std::uint8_t* change_classes,
-                     std::uint32_t* members) {
-  const char* const from = static_cast<const char*>(elements);
-  Ranks<T, order, quarters> in_stretch;
-  std::uint32_t change = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
-    in_stretch.mark_up_to(from, end, table);
-    const std::uint32_t before = change;
-    for (; change < changes && positions[change] < end; ++change) {
-      change_classes[change] = table.class_of[context_of<T, order>(load<T>(from, positions[change]))];
-    }
-    in_stretch.rank(first, positions + before, change_classes + before, change - before, ranks + before);
-  }
-  in_stretch.store_members(from, count, table, members);
-}
-
 template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes, std::uint32_t* members) {
+  const char* const from = static_cast<const char*>(elements);
   const ClassTable table(bounds, bound_count);
-  with_quarters(bound_count, [&](auto quarters) {
-    rank_changes_of<T, order, decltype(quarters)::count>(elements, count, table, positions, changes, ranks,
-                                                         change_classes, members);
+  with_ranks<T, order>(table, bound_count, [&](auto& in_stretch) {
+    std::uint32_t change = 0;
+    for (std::uint32_t first = 0; first < count; first += k_stretch) {
+      const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+      in_stretch.mark_stretch(from + first * sizeof(T), length);
+      for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
+        const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, positions[change]))];
+        change_classes[change] = k;
+        ranks[change] = in_stretch.rank(positions[change] - first, k);
+      }
+    }
+    in_stretch.store_members(members);
   });
 }
 
-/// The classes of `count` elements, and rubbish up to 64 entries behind them; as many elements can be read.
-template <class T, Order order>
-void store_classes(const T* elements, std::uint32_t count, const ClassTable& table, std::uint8_t* classes) {
-  // contexts_of() turned groups of eight round.
-  const __m512i turned_round =
-      _mm512_set4_epi64(0x08090a0b0c0d0e0f, 0x0001020304050607, 0x08090a0b0c0d0e0f, 0x0001020304050607);
-  for (std::uint32_t i = 0; i < count; i += 64) {
-    const __m512i contexts = contexts_of<T, order>(reinterpret_cast<const char*>(elements + i));
-    const __m512i found =
-        table.span == Span::narrow ? table.classes<Span::narrow>(contexts) : table.classes<Span::wide>(contexts);
-    _mm512_storeu_si512(classes + i, _mm512_shuffle_epi8(found, turned_round));
-  }
-}
-
-// A stretch is read from the second-level cache once, and is in the first-level cache still when it is marked; only
-// those without changes are gone by then.
-template <class T, Order order, std::uint32_t quarters>
-std::uint32_t find_ranked_changes_of(const void* base, const void* next, std::uint32_t count, const ClassTable& table,
-                                     std::uint16_t* positions, void* steps, std::uint16_t* ranks,
-                                     std::uint8_t* change_classes, std::uint32_t* members) {
-  static_assert(k_stretch % k_found_at_a_time<T> == 0);
-  const char* const from = static_cast<const char*>(base);
-  const char* const to = static_cast<const char*>(next);
-  Picked<T> picked;
-  Ranks<T, order, quarters> in_stretch;
-  std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t end = count - first < k_stretch ? count : first + k_stretch;
-    const std::uint32_t before = found;
-    for (std::uint32_t at = first; at < end; at += k_found_at_a_time<T>) {
-      const std::uint32_t length = end - at < k_found_at_a_time<T> ? end - at : k_found_at_a_time<T>;
-      const std::uint32_t changes =
-          find_in_stretch<T>(from + at * sizeof(T), to + at * sizeof(T), length, at, positions + found, picked);
-      store_steps<T, order>(picked.from, picked.to, changes, static_cast<char*>(steps) + found * sizeof(T));
-      store_classes<T, order>(picked.from, changes, table, change_classes + found);
-      found += changes;
-    }
-    if (found == before) continue;
-    in_stretch.mark_up_to(from, end, table);
-    in_stretch.rank(first, positions + before, change_classes + before, found - before, ranks + before);
-  }
-  if (found == 0) return 0;
-  in_stretch.mark_up_to(from, count, table);
-  in_stretch.store_members(from, count, table, members);
-  return found;
-}
-
+// What is compared is marked on the way: the one waits for the second-level cache, the other for the ports. Nothing is
+// marked before there is a change, as many blocks have none.
 template <class T, Order order>
 std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
                                   std::uint32_t bound_count, std::uint16_t* positions, void* steps,
                                   std::uint16_t* ranks, std::uint8_t* change_classes, std::uint32_t* members) {
   const ClassTable table(bounds, bound_count);
-  return with_quarters(bound_count, [&](auto quarters) {
-    return find_ranked_changes_of<T, order, decltype(quarters)::count>(base, next, count, table, positions, steps,
-                                                                       ranks, change_classes, members);
+  return with_ranks<T, order>(table, bound_count, [&](auto& in_stretch) {
+    using Marker = typename std::remove_reference_t<decltype(in_stretch)>::Marker;
+    alignas(64) std::uint64_t masks[k_words];
+    Picked<T, order> picked(steps);
+    std::uint32_t found = 0;
+    for (std::uint32_t first = 0; first < count; first += k_stretch) {
+      const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+      const char* const from = static_cast<const char*>(base) + first * sizeof(T);
+      const char* const to = static_cast<const char*>(next) + first * sizeof(T);
+      const bool is_marked = found != 0;
+      if (is_marked) {
+        Marker mark(in_stretch);
+        compare_stretch<T>(from, to, length, masks, mark);
+        mark.finish();
+      } else {
+        compare_stretch<T>(from, to, length, masks);
+      }
+      const std::uint32_t changes = list_changes<T>(from, to, first, masks, positions + found);
+      if (changes == 0) continue;
+      if (!is_marked) {
+        for (std::uint32_t before = 0; before < first; before += k_stretch) {
+          in_stretch.mark_stretch(static_cast<const char*>(base) + before * sizeof(T), k_stretch);
+        }
+        in_stretch.mark_stretch(from, length);
+      }
+      const T* const elements = picked.pick(from, to, length, first, masks, positions + found, changes);
+      for (std::uint32_t i = 0; i < changes; ++i) {
+        const std::uint8_t k = table.class_of[context_of<T, order>(elements[i])];
+        change_classes[found + i] = k;
+        ranks[found + i] = in_stretch.rank(positions[found + i] - first, k);
+      }
+      found += changes;
+    }
+    picked.finish();
+    in_stretch.store_members(members);
+    return found;
   });
 }
 
 template <class T, Order order>
-constexpr BlockKernels k_block = {find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-                                  merge_steps<T, order>,  rank_changes<T, order>,  find_ranked_changes<T, order>};
+constexpr BlockKernels k_block = [] {
+  BlockKernels kernels = {
+      find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>, merge_steps<T, order>, nullptr, nullptr};
+  if constexpr (sizeof(T) <= 4) {
+    kernels.rank_changes = rank_changes<T, order>;
+    kernels.find_ranked_changes = find_ranked_changes<T, order>;
+  }
+  return kernels;
+}();
 
 }  // namespace
 

@@ -109,9 +109,15 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
 }
 
 template <class T, Order order>
-constexpr BlockKernels k_block = {
-    find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>,
-    merge_steps<T, order>,  rank_changes<T, order>,  find_then_rank<find_changes<T, order>, rank_changes<T, order>>};
+constexpr BlockKernels k_block = [] {
+  BlockKernels kernels = {
+      find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>, merge_steps<T, order>, nullptr, nullptr};
+  if constexpr (sizeof(T) <= 4) {
+    kernels.rank_changes = rank_changes<T, order>;
+    kernels.find_ranked_changes = find_then_rank<find_changes<T, order>, rank_changes<T, order>>;
+  }
+  return kernels;
+}();
 
 }  // namespace
 

@@ -13,14 +13,6 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_words = 256;
-constexpr std::uint32_t k_stretch = k_word * k_words;
-constexpr std::uint32_t k_lanes = 8;  // of a register, and of a stretch
-constexpr std::uint32_t k_words_in_lane = k_words / k_lanes;
-
-/// First the first word of each lane, then the second of each: sums along a lane need no more than additions.
-using StretchMarks = ClassMarks<k_words, k_words_in_lane>;
-
 /// Powers of two in every lane, in memory: made anew each time, as GCC would, they are half of the work.
 struct Powers {
   Powers() {
