@@ -11,7 +11,7 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint32_t k_words = 256;
+constexpr std::uint32_t k_words = 128;
 constexpr std::uint32_t k_stretch = k_word * k_words;
 constexpr std::uint32_t k_lanes = 8;  // of a register, and of a stretch
 constexpr std::uint32_t k_words_in_lane = k_words / k_lanes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClassedKernels with AVX-512: stretches of 16,384 elements (word_table_avx512.hpp), one change after the other only
+// ClassedKernels with AVX-512: stretches of 8,192 elements (word_table_avx512.hpp), one change after the other only
 // once all that vectors can do is done. No branch depends on where the changes lie, but for how many there are of a
 // class.
 #include "engine/class_map_avx512.hpp"
@@ -209,8 +209,8 @@ bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* ch
   return waiting.finish(*changes);
 }
 
-// Stretch by stretch, each through all deltas: of bf16 it and a map of 16 ranges are 70 KiB, where the whole block and
-// its map would be four times that.
+// Stretch by stretch, each through all deltas: of bf16 it and a map of 16 ranges are 36 KiB, where the whole block and
+// its map would be eight times that.
 template <class T, Order order>
 std::uint32_t apply_chained(void* elements, std::uint32_t count, const ClassRanges* ranges,
                             const ChainedChanges* deltas, std::uint32_t delta_count, void* scratch) {
