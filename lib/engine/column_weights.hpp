@@ -3,12 +3,16 @@
 // them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace wdelta {
 namespace {
 
-void weigh_columns(const std::int64_t* __restrict sums, std::uint32_t columns, std::int16_t* __restrict weights) {
+/// Calls store(where to, the weight of a column) for each, which stores it and behind it the same with the other sign.
+template <class Store>
+void weigh_columns(const std::int64_t* __restrict sums, std::uint32_t columns, std::int16_t* __restrict weights,
+                   Store store) {
   std::uint64_t bits = 0;
   for (std::uint32_t i = 0; i < columns; ++i) bits |= static_cast<std::uint64_t>(sums[i] < 0 ? -sums[i] : sums[i]);
   const int width = bits == 0 ? 0 : 64 - __builtin_clzll(bits);
@@ -16,9 +20,7 @@ void weigh_columns(const std::int64_t* __restrict sums, std::uint32_t columns, s
   // Towards 0: what is hardly sure says nothing.
   const std::int64_t up = (std::int64_t{1} << shift) - 1;
   for (std::uint32_t i = 0; i < columns; ++i) {
-    const auto weight = static_cast<std::int32_t>((sums[i] + ((sums[i] >> 63) & up)) >> shift);
-    weights[2 * i] = static_cast<std::int16_t>(weight);
-    weights[2 * i + 1] = static_cast<std::int16_t>(-weight);
+    store(weights + std::size_t{2} * i, static_cast<std::int32_t>((sums[i] + ((sums[i] >> 63) & up)) >> shift));
   }
 }
 

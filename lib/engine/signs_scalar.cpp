@@ -35,7 +35,10 @@ std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_
 }
 
 void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {
-  weigh_columns(sums, columns, weights);
+  weigh_columns(sums, columns, weights, [](std::int16_t* at, std::int32_t weight) {
+    at[0] = static_cast<std::int16_t>(weight);
+    at[1] = static_cast<std::int16_t>(-weight);
+  });
 }
 
 }  // namespace wdelta
