@@ -142,8 +142,9 @@ class Ranks {
         // As a matrix of bits, eight bytes times the unit vectors are which of them have each bit.
         const __m512i transposed = _mm512_gf2p8affine_epi64_epi8(units_, bits, 0);
         const __m512i members = only(_mm512_permutexvar_epi8(by_class_, transposed));
-        _mm512_store_si512(ranks_->members_[word * eights + eight], members);
-        _mm512_store_si512(ranks_->before_[word * eights + eight], counts_[eight]);
+        const std::uint32_t at = k_classes * word + 8 * eight;
+        _mm512_store_si512(ranks_->members_ + at, members);
+        _mm512_store_si512(ranks_->before_ + at, counts_[eight]);
         counts_[eight] = _mm512_add_epi64(counts_[eight], _mm512_popcnt_epi64(members));
       }
     }
@@ -175,9 +176,9 @@ class Ranks {
 
   /// Of an element of this class at this place in the stretch.
   std::uint16_t rank(std::uint32_t place, std::uint8_t of_class) const {
-    const std::uint32_t at = place / k_word * (8 * eights) + of_class;
-    const std::uint64_t before = members_[0][at] & k_members_before<T>[place % k_word];
-    return static_cast<std::uint16_t>(before_[0][at] + static_cast<std::uint64_t>(__builtin_popcountll(before)));
+    const std::uint32_t at = k_classes * (place / k_word) + of_class;
+    const std::uint64_t before = members_[at] & k_members_before<T>[place % k_word];
+    return static_cast<std::uint16_t>(before_[at] + static_cast<std::uint64_t>(__builtin_popcountll(before)));
   }
 
   /// How many members each of 16 classes has had so far.
@@ -189,10 +190,12 @@ class Ranks {
   }
 
  private:
+  static constexpr std::uint32_t k_classes = 8 * eights;
+
   const ClassTable* table_;
   __m512i counts_[eights];  // of each class, before the next stretch
-  alignas(64) std::uint64_t members_[k_words * eights][8];
-  alignas(64) std::uint64_t before_[k_words * eights][8];
+  alignas(64) std::uint64_t members_[k_words * k_classes];
+  alignas(64) std::uint64_t before_[k_words * k_classes];
 };
 
 /// Calls visit() with the Ranks that so many bounds need.
