@@ -131,7 +131,7 @@ class Ranks {
       const __m512i contexts = interleaved_contexts<T, order>(elements);
       __m512i places;  // in bits_
       if constexpr (span == Span::narrow) {
-        places = _mm512_min_epu8(_mm512_subs_epu8(contexts, first_), _mm512_set1_epi8(63));
+        places = narrow_places(contexts, first_);
       } else {
         places = ranks_->table_->template classes<span>(contexts);
       }

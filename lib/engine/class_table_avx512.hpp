@@ -14,6 +14,11 @@ constexpr std::uint32_t k_word = 64;  // elements
 /// Bounds of weights lie close together: then one register holds the classes of all contexts around them.
 enum class Span { narrow, wide };
 
+/// Where contexts are in that register, which begins with `first`, in all lanes.
+__m512i narrow_places(__m512i contexts, __m512i first) {
+  return _mm512_min_epu8(_mm512_subs_epu8(contexts, first), _mm512_set1_epi8(63));
+}
+
 struct ClassTable {
   ClassTable(const std::uint8_t* bounds, std::uint32_t bound_count) {
     for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
@@ -31,14 +36,12 @@ struct ClassTable {
     span = bound_count == 0 || bounds[bound_count - 1] - first < 64 ? Span::narrow : Span::wide;
     if (span == Span::narrow) quarters[0] = _mm512_loadu_si512(class_of + first);
   }
-  /// Where in that register they are.
-  __m512i narrow_places(__m512i contexts) const {
-    const __m512i beyond = _mm512_subs_epu8(contexts, _mm512_set1_epi8(static_cast<char>(first)));
-    return _mm512_min_epu8(beyond, _mm512_set1_epi8(63));
-  }
   template <Span of>
   __m512i classes(__m512i contexts) const {
-    if constexpr (of == Span::narrow) return _mm512_permutexvar_epi8(narrow_places(contexts), quarters[0]);
+    if constexpr (of == Span::narrow) {
+      const __m512i places = narrow_places(contexts, _mm512_set1_epi8(static_cast<char>(first)));
+      return _mm512_permutexvar_epi8(places, quarters[0]);
+    }
     const __m512i low = _mm512_permutex2var_epi8(quarters[0], contexts, quarters[1]);
     const __m512i high = _mm512_permutex2var_epi8(quarters[2], contexts, quarters[3]);
     return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(contexts), high);
