@@ -65,11 +65,7 @@ void mark_words(const char* elements, const ClassTable& table, ClassMarks& marks
   constexpr std::size_t k_bytes_apart = k_words_in_lane * k_word * sizeof(T);
   // As a matrix of bits, eight class numbers times the unit vectors are their bit planes; four are asked for.
   const __m512i units = _mm512_set1_epi64(0x0804020108040201);
-  alignas(64) static constexpr std::uint8_t k_by_plane[64] = {
-      0,  8,  16, 24, 32, 40, 48, 56, 1,  9,  17, 25, 33, 41, 49, 57, 2,  10, 18, 26, 34, 42,
-      50, 58, 3,  11, 19, 27, 35, 43, 51, 59, 4,  12, 20, 28, 36, 44, 52, 60, 5,  13, 21, 29,
-      37, 45, 53, 61, 6,  14, 22, 30, 38, 46, 54, 62, 7,  15, 23, 31, 39, 47, 55, 63};
-  const __m512i by_plane = _mm512_load_si512(k_by_plane);
+  const __m512i by_plane = _mm512_load_si512(k_transposed_bytes);
   __m512i pairs[4];  // four planes of one word, four of the next
 #pragma GCC unroll 4
   for (std::size_t pair = 0; pair < 4; ++pair) {

@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::uint32_t k_word = 64;  // elements
 
+/// Of eight times eight bytes the first of each, then the second of each, and so on.
+alignas(64) constexpr std::uint8_t k_transposed_bytes[64] = {
+    0,  8,  16, 24, 32, 40, 48, 56, 1,  9,  17, 25, 33, 41, 49, 57, 2,  10, 18, 26, 34, 42,
+    50, 58, 3,  11, 19, 27, 35, 43, 51, 59, 4,  12, 20, 28, 36, 44, 52, 60, 5,  13, 21, 29,
+    37, 45, 53, 61, 6,  14, 22, 30, 38, 46, 54, 62, 7,  15, 23, 31, 39, 47, 55, 63};
+
 /// Bounds of weights lie close together: then one register holds the classes of all contexts around them.
 enum class Span { narrow, wide };
 

@@ -37,8 +37,7 @@ std::uint64_t unequal(__m512i a, __m512i b) {
   if constexpr (sizeof(T) == 8) return _mm512_cmpneq_epi64_mask(a, b);
 }
 
-/// Which of 64 elements differ. Masks go to memory by themselves: the way there through one register would take one of
-/// the two ports that vectors are worked on with.
+/// Which of 64 elements differ.
 template <class T>
 void store_unequal(const Word<T>& base, const Word<T>& next, std::uint64_t& mask) {
   constexpr std::size_t k_part = 8 / sizeof(T);
@@ -300,8 +299,8 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
   });
 }
 
-// What is compared is marked on the way: the one waits for the second-level cache, the other for the ports. Nothing is
-// marked before there is a change, as many blocks have none.
+// What is compared is marked on the way, while it is in registers. Nothing is marked before there is a change, as many
+// blocks have none.
 template <class T, Order order>
 std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
                                   std::uint32_t bound_count, std::uint16_t* positions, void* steps,

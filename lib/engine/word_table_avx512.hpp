@@ -3,9 +3,8 @@
 // gets a copy of its own. A stretch is 8,192 elements: class numbers as bit planes of 128 words each, and how many
 // members of a class lie before each word, the words of 32 changes at a time by halves in three registers. (Stretches
 // of 4,096, in two registers, took twice as long as of 16,384: each class is a chain of dependent steps, and there are
-// four times as many. Those of 16,384 ask two registers at a time, three instructions of Intel's, and fill the
-// first-level cache: bench-engine on a Xeon, model 207, decode at 1 and 2.8 % changed: 16.7 and 8.8 GB/s, where these
-// have 17.2 and 9.7.)
+// four times as many. Those of 16,384 ask two registers at a time, in one step more: bench-engine on a Xeon, model 207,
+// decode at 1 and 2.8 % changed: 16.7 and 8.8 GB/s, where these have 17.2 and 9.7.)
 #pragma once
 
 #include "engine/class_marks_avx512.hpp"
