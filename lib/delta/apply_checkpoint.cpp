@@ -198,7 +198,7 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
   }
   require_space_at(output_path, total);
   execution.progress->begin("applying", total);
-  for_each_place(sizes_bytes, engine, execution, [&](std::size_t index, const Execution& on) {
+  const auto write = [&](std::size_t index, const Execution& on) {
     const FileState state = chain.make(*files[index], on);
     const fs::path target = output.inside() / files[index]->identity.path;
     make_directories(target.parent_path());
@@ -206,7 +206,8 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
     write_version(state.version, &file, on);
     if (state.executable) file.set_executable();
     file.commit(Overwrite::no_rivals, Durability::cached);
-  });
+  };
+  for_each_place(sizes_bytes, engine, execution, write, {.writes_file = true});
   output.commit();
 }
 

@@ -69,10 +69,15 @@ std::uint64_t side_by_side_bytes(const PullPlan& plan, const fs::path& directory
                                  const Engine& engine, std::size_t threads) {
   std::uint64_t most = 0;
   for (const Files files : parts_of(plan)) {
+    const FileTurns turns = turns_of(files, store, engine, threads);
     std::vector<const ManifestFile*> side_by_side;
-    for (const std::size_t index : turns_of(files, store, engine, threads).side_by_side)
-      side_by_side.push_back(files[index]);
+    for (const std::size_t index : turns.side_by_side) side_by_side.push_back(files[index]);
+    std::vector<const ManifestFile*> in_lanes;
+    for (const auto& lane : turns.lanes) {
+      for (const std::size_t index : lane) in_lanes.push_back(files[index]);
+    }
     most = std::max(most, bytes_on_their_way(side_by_side, directory, threads));
+    if (turns.lanes.size() > 1) most = std::max(most, bytes_on_their_way(in_lanes, directory, turns.lanes.size()));
   }
   return most;
 }

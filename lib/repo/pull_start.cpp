@@ -130,7 +130,7 @@ bool has_pull_space(const Store& store, const fs::path& directory, const PullRoo
 
 FileTurns pull_turns(const Store& store, std::span<const std::uint64_t> sizes_bytes, const Engine& engine,
                      std::size_t threads) {
-  return place_turns(sizes_bytes, engine, threads, store.is_remote() ? TurnsSpent::waiting : TurnsSpent::working);
+  return place_turns(sizes_bytes, engine, threads, {.waits_for_network = store.is_remote(), .writes_file = true});
 }
 
 PullState state_of(const Repository& repository) {

@@ -2,17 +2,21 @@
 #include "base/file_turns.hpp"
 
 #include "testing/execution.hpp"
+#include "testing/fault.hpp"
 #include "testing/random.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <doctest/doctest.h>
+#include <latch>
+#include <numeric>
 #include <random>
 #include <semaphore>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 
 namespace wdelta {
 
@@ -24,20 +28,43 @@ std::vector<std::uint64_t> files_of(std::size_t count, std::uint64_t size_bytes)
   return std::vector<std::uint64_t>(count, size_bytes);
 }
 
+constexpr FileWork k_written{.writes_file = true};
+
+/// Whether so many threads come here at a time.
+bool meet(std::latch& latch) {
+  latch.count_down();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!latch.try_wait() && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  return latch.try_wait();
+}
+
+/// The files that are not side by side.
+std::vector<std::size_t> one_by_one(const FileTurns& turns) {
+  REQUIRE(turns.lanes.size() == 1);
+  return turns.lanes.front();
+}
+
 }  // namespace
 
 TEST_CASE("each file has one turn, in the order of the files, whatever their sizes") {
   CAPTURE(testing::seed());
   std::mt19937_64 random(testing::seed());
+  const auto is_so = [&] { return random() % 2 == 0; };
   for (int round = 0; round < 500; ++round) {
     std::vector<std::uint64_t> sizes(random() % 60);
     for (std::uint64_t& size : sizes) size = random() % (std::uint64_t{1} << (random() % 34));
     const std::size_t threads = 1 + random() % 20;
-    const FileTurns turns = file_turns(sizes, threads, random() % 2 == 0 ? TurnsSpent::working : TurnsSpent::waiting);
+    const FileWork work{.waits_for_network = is_so(), .writes_file = is_so(), .may_be_on_one_thread = is_so()};
+    const FileTurns turns = file_turns(sizes, threads, work);
     CHECK(std::ranges::is_sorted(turns.side_by_side));
-    CHECK(std::ranges::is_sorted(turns.one_by_one));
+    CHECK((work.may_be_on_one_thread || turns.side_by_side.empty()));
+    CHECK(turns.lanes.size() <= (work.writes_file ? threads : 1));
     std::vector<std::size_t> all = turns.side_by_side;
-    all.insert(all.end(), turns.one_by_one.begin(), turns.one_by_one.end());
+    for (const auto& lane : turns.lanes) {
+      CHECK(std::ranges::is_sorted(lane));
+      CHECK(!lane.empty());
+      all.insert(all.end(), lane.begin(), lane.end());
+    }
     std::ranges::sort(all);
     REQUIRE(all.size() == sizes.size());
     for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == i);
@@ -47,27 +74,49 @@ TEST_CASE("each file has one turn, in the order of the files, whatever their siz
 TEST_CASE("many small files are side by side, large ones and too few small ones are one by one") {
   CHECK(file_turns(files_of(100, 20 * k_mib), 2).side_by_side.size() == 100);
   CHECK(file_turns(files_of(4, 20 * k_mib), 2).side_by_side.size() == 4);
-  CHECK(file_turns(files_of(100, 20 * k_mib), 1).one_by_one.size() == 100);
-  CHECK(file_turns(files_of(100, 5000 * k_mib), 16).one_by_one.size() == 100);
+  CHECK(one_by_one(file_turns(files_of(100, 20 * k_mib), 1)).size() == 100);
+  CHECK(one_by_one(file_turns(files_of(100, 5000 * k_mib), 16)).size() == 100);
   // Three files, or seventeen, would leave most of sixteen threads without work.
-  CHECK(file_turns(files_of(3, 20 * k_mib), 16).one_by_one.size() == 3);
-  CHECK(file_turns(files_of(17, 20 * k_mib), 16).one_by_one.size() == 17);
+  CHECK(one_by_one(file_turns(files_of(3, 20 * k_mib), 16)).size() == 3);
+  CHECK(one_by_one(file_turns(files_of(17, 20 * k_mib), 16)).size() == 17);
 
   std::vector<std::uint64_t> mixed = files_of(100, 20 * k_mib);
   mixed[30] = 5000 * k_mib;
   const FileTurns turns = file_turns(mixed, 2);
   CHECK(turns.side_by_side.size() == 99);
-  CHECK(turns.one_by_one == std::vector<std::size_t>{30});
+  CHECK(one_by_one(turns) == std::vector<std::size_t>{30});
 }
 
-TEST_CASE("where turns are spent waiting, the very small are side by side however few they are") {
-  CHECK(file_turns(files_of(3, 20 * k_mib), 16, TurnsSpent::waiting).side_by_side.size() == 3);
-  CHECK(file_turns(files_of(3, 20 * k_mib), 1, TurnsSpent::waiting).one_by_one.size() == 3);
-  CHECK(file_turns(files_of(100, 60 * k_mib), 2, TurnsSpent::waiting).side_by_side.size() == 100);
+TEST_CASE("where files wait for a network, the very small are side by side however few they are") {
+  constexpr FileWork k_waiting{.waits_for_network = true};
+  CHECK(file_turns(files_of(3, 20 * k_mib), 16, k_waiting).side_by_side.size() == 3);
+  CHECK(one_by_one(file_turns(files_of(3, 20 * k_mib), 1, k_waiting)).size() == 3);
+  CHECK(file_turns(files_of(100, 60 * k_mib), 2, k_waiting).side_by_side.size() == 100);
   // One thread would have as much to do as sixteen together.
-  CHECK(file_turns(files_of(1, 400 * k_mib), 16, TurnsSpent::waiting).one_by_one.size() == 1);
-  CHECK(file_turns(std::vector{20 * k_mib, 400 * k_mib, k_mib}, 16, TurnsSpent::waiting).one_by_one ==
+  CHECK(one_by_one(file_turns(files_of(1, 400 * k_mib), 16, k_waiting)).size() == 1);
+  CHECK(one_by_one(file_turns(std::vector{20 * k_mib, 400 * k_mib, k_mib}, 16, k_waiting)) ==
         std::vector<std::size_t>{1});
+}
+
+TEST_CASE("large files that are written are so many at a time that no thread is without work on one") {
+  const auto lanes = [](std::size_t count, std::size_t threads) {
+    return file_turns(files_of(count, 7000 * k_mib), threads, k_written).lanes.size();
+  };
+  CHECK(lanes(1, 16) == 1);
+  CHECK(lanes(3, 16) == 3);
+  CHECK(lanes(8, 16) == 8);
+  CHECK(lanes(800, 16) == 8);
+  CHECK(lanes(768, 192) == 96);
+  // Two threads have enough to do on one.
+  CHECK(lanes(8, 2) == 1);
+  CHECK(lanes(8, 1) == 1);
+  // In four lanes one would have a second file when the others are done; in three, two have, and more threads each.
+  CHECK(lanes(5, 10) == 5);
+  CHECK(lanes(5, 8) == 3);
+  // The large one takes as long as all others together.
+  std::vector<std::uint64_t> uneven = files_of(5, 1000 * k_mib);
+  uneven[1] = 4000 * k_mib;
+  CHECK(file_turns(uneven, 4, k_written).lanes == std::vector<std::vector<std::size_t>>{{0, 2, 3, 4}, {1}});
 }
 
 TEST_CASE("work on files is done once each, on one thread side by side and on all of them otherwise") {
@@ -77,6 +126,19 @@ TEST_CASE("work on files is done once each, on one thread side by side and on al
   std::vector<std::atomic<unsigned>> threads(sizes.size());
   for_each_file(sizes, execution, [&](std::size_t index, const Execution& on) { threads[index] += on.threads; });
   for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(threads[i] == (i == 7 ? 4 : 1));
+}
+
+TEST_CASE("lanes go on at a time, and have all threads together") {
+  const testing::SilentExecution execution(17);
+  const FileTurns turns = file_turns(files_of(8, 5000 * k_mib), 17, k_written);
+  REQUIRE(turns.lanes.size() == 8);
+  std::atomic<unsigned> threads = 0;
+  std::latch all_begun(8);
+  for_each_file(turns, execution, [&](std::size_t, const Execution& on) {
+    threads += on.threads;
+    CHECK(meet(all_begun));
+  });
+  CHECK(threads == 17);
 }
 
 TEST_CASE("of files that fail the first one's exception is thrown") {
@@ -89,18 +151,65 @@ TEST_CASE("of files that fail the first one's exception is thrown") {
   }
 }
 
+TEST_CASE("where one lane fails the others stop, and what it failed with is thrown") {
+  const testing::SilentExecution execution(4);
+  const FileTurns turns = file_turns(files_of(8, 5000 * k_mib), 4, k_written);
+  REQUIRE(turns.lanes.size() == 2);
+  const std::size_t failing = turns.lanes.back().front();
+  std::vector<std::atomic<int>> begun(8);
+  std::binary_semaphore asked(0);
+  const auto work = [&](std::size_t index, const Execution& on) {
+    ++begun[index];
+    if (index == failing) throw std::runtime_error("failed");
+    const std::stop_callback stopped(on.stop, [&] { asked.release(); });
+    CHECK(asked.try_acquire_for(std::chrono::seconds(20)));
+    on.check_stop();
+  };
+  const auto nothing = [](std::size_t, const Execution&) {};
+  for (const bool is_ahead : {false, true}) {
+    for (std::atomic<int>& file : begun) file = 0;
+    CHECK_THROWS_WITH(is_ahead ? for_each_file(turns, execution, work, nothing) : for_each_file(turns, execution, work),
+                      "failed");
+    CHECK(std::accumulate(begun.begin(), begun.end(), 0) <= 2);
+    CHECK(begun[failing] == 1);
+  }
+}
+
+TEST_CASE("lanes stop where all is to stop") {
+  testing::RecordedProgress progress;
+  std::stop_source all;
+  const FileTurns turns = file_turns(files_of(8, 5000 * k_mib), 4, k_written);
+  REQUIRE(turns.lanes.size() == 2);
+  std::latch both_begun(2);
+  std::atomic<int> begun = 0;
+  const auto work = [&](std::size_t, const Execution& on) {
+    ++begun;
+    CHECK(meet(both_begun));
+    all.request_stop();
+    on.check_stop();
+  };
+  CHECK(testing::fault_of([&] {
+          for_each_file(turns, Execution{4, &progress, all.get_token()}, work);
+        }) == Fault::interrupted);
+  CHECK(begun == 2);
+}
+
 TEST_CASE("what is done ahead for a large file has ended before work on it begins, and its exceptions are lost") {
-  const testing::SilentExecution execution(2);
-  const FileTurns turns = file_turns(files_of(5, 500 * k_mib), 2);
-  REQUIRE(turns.one_by_one.size() == 5);
-  std::vector<std::string> done(5);
-  const auto work = [&](std::size_t index, const Execution&) { done[index] += "worked on"; };
-  for_each_file(turns, execution, work, [&](std::size_t index, const Execution&) {
-    done[index] += "ahead, ";
-    throw std::runtime_error("lost");
-  });
-  CHECK(done == std::vector<std::string>{"worked on", "ahead, worked on", "ahead, worked on", "ahead, worked on",
-                                         "ahead, worked on"});
+  for (const std::size_t lanes : {1U, 2U}) {
+    const testing::SilentExecution execution(4);
+    const FileTurns turns = file_turns(files_of(6, 5000 * k_mib), 4, {.writes_file = lanes > 1});
+    REQUIRE(turns.lanes.size() == lanes);
+    std::vector<std::string> done(6);
+    const auto work = [&](std::size_t index, const Execution&) { done[index] += "worked on"; };
+    for_each_file(turns, execution, work, [&](std::size_t index, const Execution&) {
+      done[index] += "ahead, ";
+      throw std::runtime_error("lost");
+    });
+    for (const auto& lane : turns.lanes) {
+      for (const std::size_t index : lane)
+        CHECK(done[index] == (index == lane.front() ? "worked on" : "ahead, worked on"));
+    }
+  }
 }
 
 TEST_CASE("what is done ahead is asked to stop where work fails, and where all is to stop") {

@@ -7,7 +7,8 @@ usage: bench.py [--keep P] BUILD_FOLDER SIZE [CHECKPOINT.safetensors...]
 Makes checkpoints of SIZE (512M, 2G) in BUILD_FOLDER/bench: of the given files, consecutive ones of a real run, tiled;
 else of a made-up run that differs as post-training steps do. With --keep each change of the given files is kept with
 probability P (tensors.py). Prints medians of whole processes, taken in turn. ROUNDS in the environment says how many
-rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,shards,engines,cold,peers.
+rounds (5); ONLY, which tables: kernels,blake3,codec,hallway,cores,shards,engines,cold,peers; SHARD, how large the files
+of the table of shards are (16M).
 """
 import argparse
 import json
@@ -16,11 +17,12 @@ import shutil
 import sys
 
 from measure import forget, machine, output_of, paired, probability, read_whole, run, table
+from tile import size_bytes
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CHAIN = 10
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHARD_BYTES = 2**24
+SHARD_BYTES = size_bytes(os.environ.get("SHARD", "16M"))
 PATCH_FROM_BYTES = 2**30  # zstd --patch-from is not asked for more
 
 
@@ -34,7 +36,7 @@ def google_benchmark(program, title):
 
 
 class Bench:
-    def __init__(self, build, size, checkpoints, keep):
+    def __init__(self, build, size, checkpoints, keep, has_chain):
         self.build, self.folder = build, f"{build}/bench"
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
@@ -42,7 +44,7 @@ class Bench:
         self.wdelta = [f"{build}/wdelta", "--quiet"]
         self.out = f"{self.folder}/out"
         self.delta = f"{self.folder}/delta"
-        self.chain = [f"{self.folder}/chain-{number}" for number in range(CHAIN)]
+        self.chain = [f"{self.folder}/chain-{number}" for number in range(CHAIN if has_chain else 1)]
         self.old, self.new = self.make_checkpoints(size, self.thinned(checkpoints, keep) if keep else checkpoints)
         self.size_bytes = os.path.getsize(self.new)
         self.b3sum = ["b3sum", self.old, self.new]
@@ -62,7 +64,7 @@ class Bench:
         """Two files that stay, and a delta for each step of the chain, which are made and removed one by one."""
         turn = 2 * (len(checkpoints) - 1)  # there and back again, when there are fewer than the chain needs
         if not checkpoints:
-            run([f"{self.build}/tests/make-run", f"{self.folder}/run", "--steps", str(CHAIN + 1), "--size", size, "--single", "--quiet"])
+            run([f"{self.build}/tests/make-run", f"{self.folder}/run", "--steps", str(len(self.chain) + 1), "--size", size, "--single", "--quiet"])
         elif turn <= CHAIN:
             sys.exit(f"bench.py: give {CHAIN // 2 + 2} or more consecutive checkpoints, or none")
 
@@ -81,7 +83,8 @@ class Bench:
             run([*self.wdelta, "diff", step(number), step(number + 1), "-o", delta])
             if number > 1:
                 os.unlink(step(number))
-        os.unlink(step(CHAIN))
+        if len(self.chain) > 1:
+            os.unlink(step(len(self.chain)))
         return step(0), step(1)
 
     def warm(self):
@@ -157,7 +160,7 @@ class Bench:
         table("one thread, and more", ["", "-j1, s", *(cell for count in counts[1:] for cell in (f"-j{count}, s", "speed-up"))], rows)
 
     def shards(self):
-        """The same of a made-up checkpoint in many small files, which are worked on side by side."""
+        """The same of a made-up checkpoint in many files: small ones, unless SHARD says another size."""
         folder, out, delta, pushed_old, repository = (f"{self.folder}/{name}" for name in (
             "shards", "shards-out", "shards-delta", "shards-old", "shards-repository"))
         count = max(2, self.size_bytes // SHARD_BYTES)
@@ -185,6 +188,7 @@ class Bench:
             run([*self.wdelta, "pull", f"{repository}@main~1", out])
 
         copy = f"cp -r {old} {out} && b3sum {out}/*"
+        all_cores = max(2, os.cpu_count())
         rows = []
         for name, command, peer, before in (
                 ("diff -o", ["diff", old, new, "-o", out], ["b3sum", *old_files, *new_files], warm),
@@ -194,11 +198,11 @@ class Bench:
                 ("verify --deep", ["verify", "--deep", repository], ["b3sum", *old_files, *new_files], warm),
                 ("push", ["push", new, repository], ["b3sum", *old_files, *new_files], not_pushed)):
             command = [*self.wdelta, *command]
-            one, two, theirs = paired([[*command, "-j1"], [*command, "-j2"], peer], ROUNDS, before)
-            rows.append([name, f"{one.wall_s:.3f}", f"{two.wall_s:.3f}", f"{one.over(two):.2f}", f"{theirs.wall_s:.3f}", f"{two.over(theirs):.2f}"])
+            one, all_, theirs = paired([[*command, "-j1"], [*command, f"-j{all_cores}"], peer], ROUNDS, before)
+            rows.append([name, f"{one.wall_s:.3f}", f"{all_.wall_s:.3f}", f"{one.over(all_):.2f}", f"{theirs.wall_s:.3f}", f"{all_.over(theirs):.2f}"])
         for path in (folder, out, delta, pushed_old, repository):
             shutil.rmtree(path, ignore_errors=True)
-        table(f"a checkpoint of {self.size_bytes / 2**30:.2f} GiB in {len(new_files)} files", ["", "-j1, s", "-j2, s", "speed-up", "peer, s", "ratio"], rows)
+        table(f"a checkpoint of {self.size_bytes / 2**30:.2f} GiB in {len(new_files)} files", ["", "-j1, s", f"-j{all_cores}, s", "speed-up", "peer, s", "ratio"], rows)
 
     def engines(self):
         names = [engine["name"] for engine in json.loads(output_of([*self.wdelta, "--version", "--json"]))["engines"] if engine["usable"]]
@@ -269,7 +273,7 @@ def main():
         only.remove("kernels")
     if not only:
         return
-    bench = Bench(build, arguments.size, [os.path.abspath(path) for path in arguments.checkpoints], arguments.keep)
+    bench = Bench(build, arguments.size, [os.path.abspath(path) for path in arguments.checkpoints], arguments.keep, "hallway" in only)
     for name in only:
         getattr(bench, name)()
     shutil.rmtree(bench.folder)

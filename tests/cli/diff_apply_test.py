@@ -178,8 +178,9 @@ class DiffApplyTest(testing.Case):
             content = bytearray(shard.read_bytes())
             content[-1] ^= 1
             shard.write_bytes(content)
-        self.run_fails(6, "apply", steps[0], delta, "-o", out, "-j4", says=shards[0].name, absent=out)
-        self.run_fails(10, "verify", steps[1], repo, "-j4", says=shards[1].name)
+        for threads in (4, 16):  # each shard on a thread of its own, and in lanes
+            self.run_fails(6, "apply", steps[0], delta, "-o", out, "-j", threads, says=shards[0].name, absent=out)
+            self.run_fails(10, "verify", steps[1], repo, "-j", threads, says=shards[1].name)
 
     def test_exit_code(self):
         a, b = self.make_run("run", "--size", "1M", "--single", "--steps", 2)

@@ -154,9 +154,10 @@ class FaultsTest(testing.Case):
                 self.write_weights(f"{step.name}/model-{shard:05}.safetensors", tensors)
                 tensors = self.moved(tensors)
         ids = [self.run_ok("push", step, repo).strip() for step in steps]
-        for i in (0, 1, 0, 1):
-            self.run_ok("pull", f"{repo}@{ids[i]}", disk / "out", "-j", 16)
-            self.assert_same_tree(disk / "out", steps[i])
+        for threads in (16, 20):  # each shard on a thread of its own, and in lanes
+            for i in (0, 1, 0, 1):
+                self.run_ok("pull", f"{repo}@{ids[i]}", disk / "out", "-j", threads)
+                self.assert_same_tree(disk / "out", steps[i])
 
     @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not installed")
     def test_files_that_may_not_grow(self):

@@ -57,9 +57,9 @@ class ShardedRun {
 
 }  // namespace
 
-TEST_CASE("files that are written side by side are those that are written one after the other") {
+TEST_CASE("files that are written side by side or in lanes are those that are written one after the other") {
   const ShardedRun shards;
-  for (const unsigned threads : {2U, 3U, 8U}) {
+  for (const unsigned threads : {2U, 3U, 7U, 8U, 16U}) {  // with 7 and 16 in lanes
     CAPTURE(threads);
     const fs::path directory = shards / ("out-" + std::to_string(threads));
     for (const int step : {1, 2, 0, 1}) {
@@ -74,25 +74,28 @@ TEST_CASE("files that are written side by side are those that are written one af
 
 TEST_CASE("pulls of many files that break off while several are on their way are finished by the next one") {
   const ShardedRun shards;
-  const fs::path directory = shards / "out";
-  shards.pull(0, directory, SilentExecution());
-  bool finished = false;
-  for (std::uint64_t k = 0; !finished; k += 1 + k / 4) {
-    CAPTURE(k);
-    const int step = static_cast<int>(k % 2) + 1;
-    BreakingProgress progress(k);
-    const auto fault = fault_of([&] { shards.pull(step, directory, Execution{4, &progress, {}}); });
-    finished = !fault;
-    CHECK(fault.value_or(Fault::interrupted) == Fault::interrupted);
-    const Files files = files_below(directory);
-    // What came to its place is whole, and no loader starts on a mixture.
-    for (const auto& file : files) {
-      const auto is_of = [&](int each) { return shards.files(each).at(file.first) == file.second; };
-      CHECK_MESSAGE(std::ranges::any_of(std::array{0, 1, 2}, is_of), file.first);
+  for (const unsigned threads : {4U, 7U}) {  // with 7 in lanes
+    CAPTURE(threads);
+    const fs::path directory = shards / ("out-" + std::to_string(threads));
+    shards.pull(0, directory, SilentExecution());
+    bool finished = false;
+    for (std::uint64_t k = 0; !finished; k += 1 + k / 4) {
+      CAPTURE(k);
+      const int step = static_cast<int>(k % 2) + 1;
+      BreakingProgress progress(k);
+      const auto fault = fault_of([&] { shards.pull(step, directory, Execution{threads, &progress, {}}); });
+      finished = !fault;
+      CHECK(fault.value_or(Fault::interrupted) == Fault::interrupted);
+      const Files files = files_below(directory);
+      // What came to its place is whole, and no loader starts on a mixture.
+      for (const auto& file : files) {
+        const auto is_of = [&](int each) { return shards.files(each).at(file.first) == file.second; };
+        CHECK_MESSAGE(std::ranges::any_of(std::array{0, 1, 2}, is_of), file.first);
+      }
+      if (!finished) CHECK((files == shards.files(0) || !files.contains("config.json")));
+      shards.pull(0, directory, SilentExecution(threads));
+      REQUIRE((files_below(directory) == shards.files(0)));
     }
-    if (!finished) CHECK((files == shards.files(0) || !files.contains("config.json")));
-    shards.pull(0, directory, SilentExecution(4));
-    REQUIRE((files_below(directory) == shards.files(0)));
   }
 }
 
