@@ -186,6 +186,9 @@ TEST_CASE("lanes stop where all is to stop") {
     ++begun;
     CHECK(meet(both_begun));
     all.request_stop();
+    std::binary_semaphore asked(0);
+    const std::stop_callback stopped(on.stop, [&] { asked.release(); });
+    CHECK(asked.try_acquire_for(std::chrono::seconds(20)));  // the other one's call may still be on its way here
     on.check_stop();
   };
   CHECK(testing::fault_of([&] {
