@@ -34,10 +34,15 @@ int Fd::release() { return std::exchange(fd_, -1); }
 
 namespace {
 
+constexpr std::int64_t k_second_ns = 1'000'000'000;
+
+std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * k_second_ns + time.tv_nsec; }
+
 FileStamp stamp_from(const struct stat& status) {
   FileStamp stamp;
   stamp.size_bytes = static_cast<std::uint64_t>(status.st_size);
-  stamp.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  stamp.mtime_ns = nanoseconds(status.st_mtim);
+  stamp.ctime_ns = nanoseconds(status.st_ctim);
   stamp.inode = status.st_ino;
   stamp.device = status.st_dev;
   stamp.executable = (status.st_mode & S_IXUSR) != 0;
@@ -50,6 +55,14 @@ void require_regular(const struct stat& status, const std::string& name) {
 }
 
 }  // namespace
+
+// A file system that counts parts of seconds at all does so at least by the ticks of a system's clock (up to 10 ms; of
+// Windows', which may serve it, 15.6). The coarsest is FAT, with two seconds; NFS and ext3 may have one.
+std::int64_t settled_ns(const FileStamp& stamp) {
+  constexpr std::int64_t k_fine_grain_ns = 20'000'000;
+  const bool is_fine = stamp.mtime_ns % k_second_ns != 0 && stamp.ctime_ns % k_second_ns != 0;
+  return std::max(stamp.mtime_ns, stamp.ctime_ns) + (is_fine ? k_fine_grain_ns : 2 * k_second_ns);
+}
 
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   struct stat status {};

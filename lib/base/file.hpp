@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace wdelta {
@@ -37,10 +38,19 @@ struct FileStamp {
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
-  bool executable = false;  ///< by its owner
+  bool executable = false;    ///< by its owner
+  std::int64_t ctime_ns = 0;  ///< of any change, renames and new hard links too: not compared by ==
 
-  bool operator==(const FileStamp&) const = default;
+  bool operator==(const FileStamp& other) const {
+    const auto compared = [](const FileStamp& stamp) {
+      return std::tie(stamp.size_bytes, stamp.mtime_ns, stamp.inode, stamp.device, stamp.executable);
+    };
+    return compared(*this) == compared(other);
+  }
 };
+
+/// From when on, by the clock of its file system, no change leaves a file both its mtime and its ctime.
+std::int64_t settled_ns(const FileStamp& stamp);
 
 /// The stamp of a regular file, symlinks followed; nothing when there is none. Throws local for anything else there.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);

@@ -9,12 +9,13 @@ namespace wdelta {
 
 namespace {
 
-constexpr std::int64_t k_coarsest_grain_ns = 2'000'000'000;  // FAT; NFS and ext3 have one second
-
+// Not even a program that sets a file's mtime back has written to it since the state was saved.
 std::optional<Digest> vouched_for(const PullState& state, std::int64_t state_mtime_ns, const CheckpointFile& file) {
   const auto known = state.files.find(file.path);
-  if (known == state.files.end() || known->second.stamp != file.stamp) return std::nullopt;
-  if (file.stamp->mtime_ns + k_coarsest_grain_ns >= state_mtime_ns) return std::nullopt;
+  if (known == state.files.end()) return std::nullopt;
+  const FileStamp& stamp = known->second.stamp;
+  if (stamp != file.stamp || stamp.ctime_ns != file.stamp->ctime_ns) return std::nullopt;
+  if (settled_ns(stamp) >= state_mtime_ns) return std::nullopt;
   return known->second.digest;
 }
 

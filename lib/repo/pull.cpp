@@ -165,6 +165,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
   state.commit = commit.id;
   state.expected.clear();
+  let_settle(state);
   save_pull_state(directory, state);
   remove_work_folders(directory);  // what is still in there is of commits that nobody wanted in the end
   return report;

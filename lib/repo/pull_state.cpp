@@ -6,7 +6,10 @@
 #include "base/path.hpp"
 #include "repo/file_stamp_json.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
+#include <thread>
 
 namespace wdelta {
 
@@ -66,6 +69,23 @@ void save_pull_state(const fs::path& directory, const PullState& state) {
                    {"files", files},
                    {"expected", expected}}),
              Overwrite::yes, Durability::synced);
+}
+
+void let_settle(const PullState& state) {
+  using std::chrono::nanoseconds;
+  constexpr std::uint64_t k_worth_waiting_bytes = std::uint64_t{256} << 20;
+  constexpr nanoseconds k_longest = std::chrono::milliseconds(40);  // where stamps are coarse it would take seconds
+  constexpr nanoseconds k_tick = std::chrono::milliseconds(10);     // by which the state's own stamp may be behind
+  const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  nanoseconds longest(0);
+  std::uint64_t unsettled_bytes = 0;
+  for (const auto& [place, file] : state.files) {
+    const nanoseconds wait = nanoseconds(settled_ns(file.stamp)) + k_tick - now;
+    if (wait <= nanoseconds(0) || wait > k_longest) continue;
+    longest = std::max(longest, wait);
+    unsettled_bytes += file.stamp.size_bytes;
+  }
+  if (unsettled_bytes >= k_worth_waiting_bytes) std::this_thread::sleep_for(longest);
 }
 
 }  // namespace wdelta

@@ -33,5 +33,8 @@ void remove_work_folders(const std::filesystem::path& directory) noexcept;
 /// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
 PullState load_pull_state(const std::filesystem::path& directory);
 void save_pull_state(const std::filesystem::path& directory, const PullState& state);
+/// To be called before a state is saved for the last time: waits for some ms, where a next pull can so believe the
+/// stamps of files that would take it longer to hash.
+void let_settle(const PullState& state);
 
 }  // namespace wdelta

@@ -138,6 +138,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   });
   const std::set<std::string> known = known_places(manifest, start);
   if (replaces) take_strays_along(site.directory(), site.sibling(), known, Taken::refuse);
+  let_settle(state);
   save_pull_state(site.sibling(), state);  // says that it is complete
   sync_tree(site.sibling());
   execution.check_stop();

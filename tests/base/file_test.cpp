@@ -214,6 +214,21 @@ TEST_CASE("files are read at any offset, and what is no file is refused") {
   CHECK(stamp_of(scratch / "file/below") == std::nullopt);
 }
 
+TEST_CASE("stamps settle soon where times have parts of seconds, and in two seconds where they may be of FAT") {
+  constexpr std::int64_t k_second_ns = 1'000'000'000;
+  const auto settled = [](std::int64_t mtime_ns, std::int64_t ctime_ns) {
+    FileStamp stamp;
+    stamp.mtime_ns = mtime_ns;
+    stamp.ctime_ns = ctime_ns;
+    return settled_ns(stamp);
+  };
+  CHECK(settled(8 * k_second_ns, 8 * k_second_ns) == 10 * k_second_ns);
+  CHECK(settled(8 * k_second_ns, 9 * k_second_ns + 1) == 11 * k_second_ns + 1);
+  CHECK(settled(9 * k_second_ns + 1, 8 * k_second_ns) == 11 * k_second_ns + 1);
+  CHECK(settled(8 * k_second_ns + 1, 9 * k_second_ns + 1) == 9 * k_second_ns + 20'000'001);
+  CHECK(settled(9 * k_second_ns + 1, 8 * k_second_ns + 1) == 9 * k_second_ns + 20'000'001);
+}
+
 TEST_CASE("a file that grows, shrinks or is touched while it is open is noticed") {
   ScratchDirectory scratch;
   const fs::path path = scratch / "file";

@@ -34,10 +34,6 @@ class HostileTest(testing.Case):
         self.manifest = json.loads((self.repo / "commits" / f"{commit}.json").read_bytes())
         self.number = 1
 
-    def sealed(self, document):
-        text = json.dumps({**document, "digest": "0" * 64}, separators=(",", ":")) + "\n"
-        return text.replace("0" * 64, digest_of(text.encode())).encode()
-
     def commit_text(self, text, book=None):
         """Makes these bytes the tip of main, with the recipe book of the honest commit or another one."""
         book = book or self.book.read_bytes()

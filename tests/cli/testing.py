@@ -3,6 +3,7 @@
 hold for every run: the exit code, one line for an error, and nothing half-written left."""
 
 import hashlib
+import json
 import os
 import random
 import re
@@ -15,6 +16,9 @@ import unittest
 from pathlib import Path
 
 import safetensors
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "decoder"))
+from blake3 import blake3  # noqa: E402
 
 WDELTA = os.environ.get("WDELTA", "")
 MAKE_RUN = os.environ.get("MAKE_RUN", "")
@@ -114,6 +118,12 @@ class Case(unittest.TestCase):
         subprocess.run([MAKE_RUN, str(self.scratch / name), "--quiet", "--threads", "2", *map(str, options)],
                        check=True)
         return sorted((self.scratch / name).iterdir())
+
+    @staticmethod
+    def sealed(document):
+        """The text of a document of wdelta, with its digest."""
+        text = json.dumps({**document, "digest": "0" * 64}, separators=(",", ":")) + "\n"
+        return text.replace("0" * 64, blake3(text.encode())).encode()
 
     def write(self, name, content, executable=False):
         """Writes a file, its directories too; text or bytes."""

@@ -6,8 +6,13 @@
 #include "testing/fault.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fstream>
 #include <functional>
+#include <sys/stat.h>
+#include <thread>
 #include <tuple>
 
 namespace wdelta {
@@ -20,6 +25,10 @@ void flip(const fs::path& path, std::size_t from_end) {
   std::string content = get_file(path);
   content[content.size() - from_end] = static_cast<char>(content[content.size() - from_end] ^ 1);
   put_file(path, content);
+}
+
+void make_newer(const fs::path& path) {
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(10));
 }
 
 void make_older(const fs::path& path) {
@@ -185,11 +194,9 @@ TEST_CASE("a state that lies about a file, or about all, does not lead to a wron
     world.pull("step:0", directory);
     PullState state = load_pull_state(directory);
     put_file(directory / "model-1.safetensors", content);
-    for (auto& [place, file] : state.files) {
-      make_older(directory / place);  // old enough for its stamp to be believed
-      file.stamp = stamp_of(directory / place).value();
-    }
+    for (auto& [place, file] : state.files) file.stamp = stamp_of(directory / place).value();
     save_pull_state(directory, state);
+    make_newer(pull_folder(directory) / "state.json");  // so that stamps are believed
     return directory;
   };
   std::string flipped = commit_files(0).at("model-1.safetensors");
@@ -205,6 +212,48 @@ TEST_CASE("a state that lies about a file, or about all, does not lead to a wron
     CHECK(message_of([&] { world.pull("step:2", directory); }) == "");
     CHECK((files_below(directory) == commit_files(2)));
   }
+}
+
+TEST_CASE("a file that was changed behind its mtime is noticed, however long after the pull") {
+  const World world;
+  world.push_step(0);
+  world.pull("main", world / "out");
+  make_newer(pull_folder(world / "out") / "state.json");
+  const fs::path shard = world / "out/model-1.safetensors";
+  const auto stamp = stamp_of(shard);
+  const auto time = fs::last_write_time(shard);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick of any clock
+  std::fstream(shard, std::ios::in | std::ios::out).seekp(-100, std::ios::end).write("changed", 7);
+  fs::last_write_time(shard, time);
+  REQUIRE(stamp_of(shard) == stamp);
+  CHECK(fault_of([&] { world.pull("main", world / "out"); }) == Fault::local);
+}
+
+TEST_CASE("what a pull wrote is not hashed by the next one once its stamps tell changes apart") {
+  const World world;
+  world.push_step(0);
+  world.pull("main", world / "out");
+  const auto hashed_bytes = [&] {
+    StageClock stages;
+    RecordedProgress progress;
+    world.pull("main", world / "out", Execution{1, &progress, {}, &stages});
+    return stages.total(Stage::hash).bytes;
+  };
+  const auto last_settled_ns = [&] {
+    std::int64_t last = 0;
+    for (const auto& [place, content] : commit_files(0))
+      last = std::max(last, settled_ns(stamp_of(world / "out" / place).value()));
+    return last;
+  };
+  const fs::path state = pull_folder(world / "out") / "state.json";
+  const auto saved_at = [&](std::int64_t time_ns) {
+    const timespec times[2] = {{0, UTIME_OMIT}, {time_ns / 1'000'000'000, time_ns % 1'000'000'000}};
+    REQUIRE(::utimensat(AT_FDCWD, state.c_str(), times, 0) == 0);
+  };
+  saved_at(last_settled_ns());
+  CHECK(hashed_bytes() > 0);
+  saved_at(last_settled_ns() + 1);
+  CHECK(hashed_bytes() == 0);
 }
 
 TEST_CASE("a damaged state is refused as corrupt, and without one everything is looked at anew") {
@@ -223,7 +272,7 @@ TEST_CASE("a state reads back as it was saved") {
   CHECK(load_pull_state(world / "out").files.empty());
   PullState state;
   state.repository = "file:///größe";
-  state.files["a/b"] = {blake3(bytes_of("x")), {1, -5, UINT64_MAX, 3, true}};
+  state.files["a/b"] = {blake3(bytes_of("x")), {1, -5, UINT64_MAX, 3, true, 1'234'567}};
   state.expected["c"] = blake3(bytes_of("y"));
   for (const bool at_work : {false, true}) {
     state.commit = at_work ? std::nullopt : std::optional(blake3(bytes_of("z")));
@@ -234,6 +283,7 @@ TEST_CASE("a state reads back as it was saved") {
     CHECK(back.expected == state.expected);
     CHECK(back.files.at("a/b").digest == state.files.at("a/b").digest);
     CHECK(back.files.at("a/b").stamp == state.files.at("a/b").stamp);
+    CHECK(back.files.at("a/b").stamp.ctime_ns == 1'234'567);
   }
 }
 
