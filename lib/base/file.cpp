@@ -278,8 +278,8 @@ void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrit
     throw Error(Fault::conflict, path.string(), "exists already");
   }
   if (overwrite != Overwrite::no) {
-    // What lies there is let go behind the rename: to free its bytes, some 70 ms a GiB, the system would else keep the
-    // directory locked, and other threads that rename files there wait.
+    // What lies there is let go behind the rename: to free its bytes the system would else keep the directory locked,
+    // and other threads that put files there wait (Linux 6.18).
     const Fd replaced(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (::rename(temporary_.c_str(), path.c_str()) != 0) throw system_error(errno, path.string(), "rename into place");
     temporary_.clear();

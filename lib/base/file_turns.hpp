@@ -25,9 +25,9 @@ struct FileTurns {
 
 /// What work on a file does beside using threads.
 struct FileWork {
-  bool waits_for_network = false;  ///< mostly, where it is small
-  bool writes_file = false;        ///< most file systems let one thread at a time write to a file
-  bool may_be_on_one_thread = true;
+  bool waits_for_network = false;    ///< mostly, where it is small
+  bool writes_file = false;          ///< most file systems let one thread at a time write to a file
+  bool may_be_on_one_thread = true;  ///< so that small ones can be side by side
 };
 
 /// In the order of the files, and of each lane's files. Small ones are side by side where so no thread has much more to
