@@ -36,7 +36,11 @@ namespace {
 
 constexpr std::int64_t k_second_ns = 1'000'000'000;
 
-std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * k_second_ns + time.tv_nsec; }
+// Beyond the year 2262 all times are one; settled_ns() has room.
+std::int64_t nanoseconds(const timespec& time) {
+  constexpr std::int64_t k_most_seconds = INT64_MAX / k_second_ns - 3;
+  return std::clamp<std::int64_t>(time.tv_sec, -k_most_seconds, k_most_seconds) * k_second_ns + time.tv_nsec;
+}
 
 FileStamp stamp_from(const struct stat& status) {
   FileStamp stamp;

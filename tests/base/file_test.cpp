@@ -6,7 +6,9 @@
 #include "testing/scratch.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <thread>
 
@@ -227,6 +229,21 @@ TEST_CASE("stamps settle soon where times have parts of seconds, and in two seco
   CHECK(settled(9 * k_second_ns + 1, 8 * k_second_ns) == 11 * k_second_ns + 1);
   CHECK(settled(8 * k_second_ns + 1, 9 * k_second_ns + 1) == 9 * k_second_ns + 20'000'001);
   CHECK(settled(9 * k_second_ns + 1, 8 * k_second_ns + 1) == 9 * k_second_ns + 20'000'001);
+}
+
+TEST_CASE("a time that nanoseconds are not enough for is later, or earlier, than any other") {
+  const ScratchDirectory scratch;
+  put_file(scratch / "file", "content");
+  const auto stamp_at = [&](std::int64_t seconds) {
+    const timespec times[2] = {{0, UTIME_OMIT}, {seconds, 1}};
+    REQUIRE(::utimensat(AT_FDCWD, (scratch / "file").c_str(), times, 0) == 0);
+    return stamp_of(scratch / "file").value();
+  };
+  const FileStamp now = stamp_at(std::time(nullptr));
+  const FileStamp late = stamp_at(15'000'000'000);  // the year 2445, which ext4 has room for
+  CHECK(late.mtime_ns > now.mtime_ns);
+  CHECK(settled_ns(late) > settled_ns(now));
+  CHECK(stamp_at(-2'000'000'000).mtime_ns < 0);
 }
 
 TEST_CASE("a file that grows, shrinks or is touched while it is open is noticed") {
