@@ -7,12 +7,15 @@
 #include "base/system_call.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -273,6 +276,17 @@ void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) co
 
 void OutputFile::commit(Overwrite overwrite, Durability durability) { commit_as(path_, overwrite, durability); }
 
+namespace {
+// NFS first gives a file that is held another name, so that for a moment there is none under its own. Hence only where
+// files are known to need no name.
+bool replaces_held_files_at_once(int fd) {
+  struct statfs system {};
+  if (::fstatfs(fd, &system) != 0) return false;
+  constexpr std::array<std::int64_t, 4> k_systems = {BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC};
+  return std::ranges::find(k_systems, std::int64_t{system.f_type}) != k_systems.end();
+}
+}  // namespace
+
 void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability) {
   if (durability == Durability::synced && uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) {
     throw system_error(errno, path.string(), "sync");
@@ -284,7 +298,8 @@ void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrit
   if (overwrite != Overwrite::no) {
     // What lies there is let go behind the rename: to free its bytes the system would else keep the directory locked,
     // and other threads that put files there wait (Linux 6.18).
-    const Fd replaced(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    const Fd replaced(replaces_held_files_at_once(fd_.get()) ? ::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC)
+                                                             : -1);
     if (::rename(temporary_.c_str(), path.c_str()) != 0) throw system_error(errno, path.string(), "rename into place");
     temporary_.clear();
   } else {
