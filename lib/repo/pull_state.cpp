@@ -7,7 +7,6 @@
 #include "repo/file_stamp_json.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <thread>
 
@@ -71,21 +70,24 @@ void save_pull_state(const fs::path& directory, const PullState& state) {
              Overwrite::yes, Durability::synced);
 }
 
-void let_settle(const PullState& state) {
-  using std::chrono::nanoseconds;
+std::chrono::nanoseconds settling_time(const PullState& state, std::int64_t now_ns) {
   constexpr std::uint64_t k_worth_waiting_bytes = std::uint64_t{256} << 20;
-  constexpr nanoseconds k_longest = std::chrono::milliseconds(40);  // where stamps are coarse it would take seconds
-  constexpr nanoseconds k_tick = std::chrono::milliseconds(10);     // by which the state's own stamp may be behind
-  const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
-  nanoseconds longest(0);
+  constexpr std::int64_t k_longest_ns = 40'000'000;  // where stamps are coarse it would take seconds
+  constexpr std::int64_t k_tick_ns = 10'000'000;     // by which the state's own stamp may be behind
+  std::int64_t longest_ns = 0;
   std::uint64_t unsettled_bytes = 0;
   for (const auto& [place, file] : state.files) {
-    const nanoseconds wait = nanoseconds(settled_ns(file.stamp)) + k_tick - now;
-    if (wait <= nanoseconds(0) || wait > k_longest) continue;
-    longest = std::max(longest, wait);
+    const std::int64_t settled = settled_ns(file.stamp);
+    if (settled <= now_ns - k_tick_ns || settled > now_ns - k_tick_ns + k_longest_ns) continue;
+    longest_ns = std::max(longest_ns, settled - (now_ns - k_tick_ns));
     unsettled_bytes += file.stamp.size_bytes;
   }
-  if (unsettled_bytes >= k_worth_waiting_bytes) std::this_thread::sleep_for(longest);
+  return std::chrono::nanoseconds(unsettled_bytes >= k_worth_waiting_bytes ? longest_ns : 0);
+}
+
+void let_settle(const PullState& state) {
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  std::this_thread::sleep_for(settling_time(state, now.count()));
 }
 
 }  // namespace wdelta

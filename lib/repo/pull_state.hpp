@@ -4,6 +4,8 @@
 #include "base/digest.hpp"
 #include "base/file.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -33,8 +35,10 @@ void remove_work_folders(const std::filesystem::path& directory) noexcept;
 /// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
 PullState load_pull_state(const std::filesystem::path& directory);
 void save_pull_state(const std::filesystem::path& directory, const PullState& state);
-/// To be called before a state is saved for the last time: waits for some ms, where a next pull can so believe the
-/// stamps of files that would take it longer to hash.
+/// How long to wait, some ms at most, before a state is saved for the last time at about `now_ns`: so that the next
+/// pull can believe the stamps of files that would take it longer to hash.
+std::chrono::nanoseconds settling_time(const PullState& state, std::int64_t now_ns);
+/// Waits for so long.
 void let_settle(const PullState& state);
 
 }  // namespace wdelta

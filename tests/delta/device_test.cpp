@@ -404,11 +404,8 @@ TEST_CASE("where little memory of a device is free, fewer work there, and make t
   const Bytes expected = make_delta({base}, next).bytes;
   const Run run{&host_device_engine(), 12};
   DeviceTraffic& traffic = host_device().traffic();
-  const struct Room {
-    std::int64_t& room_bytes;
-    const std::int64_t before = room_bytes;
-    ~Room() { room_bytes = before; }
-  } room{traffic.room_bytes};
+  const std::int64_t before = traffic.room_bytes;
+  const RoomOfHostDevice room(before);
   for (const bool is_kept : {false, true}) {
     CAPTURE(is_kept);
     { const DeviceMemories::User last(host_device().memories()); }
@@ -419,7 +416,7 @@ TEST_CASE("where little memory of a device is free, fewer work there, and make t
     traffic.room_bytes = traffic.held_bytes + files_bytes + (is_kept ? 1 << 20 : 128 << 20);
     const Bytes made = delta_on_device({base}, next, run);
     const Bytes applied = apply_delta(made, {base}, run);
-    traffic.room_bytes = room.before;
+    traffic.room_bytes = before;
     REQUIRE((made == expected));
     REQUIRE((applied == next.bytes));
   }

@@ -5,7 +5,9 @@
 #include "delta/delta_list.hpp"
 #include "delta/deltas.hpp"
 #include "delta/diff_checkpoint.hpp"
+#include "delta/place_turns.hpp"
 #include "testing/fault.hpp"
+#include "testing/host_device.hpp"
 #include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
@@ -76,6 +78,24 @@ TEST_CASE("the delta of two directories makes the second out of the first, forwa
     apply(run.at(from), {run.delta(from, to)}, out);
     CHECK(files_below(out) == files_below(run.at(to)));
     CHECK(executables(out) == executables(run.at(to)));
+  }
+}
+
+TEST_CASE("a device writes files in lanes where it has the memory for all threads, and one by one else") {
+  const Engine& engine = host_device_engine();
+  const Run3 run;
+  diff(run.at(0), run.at(1), run.delta(0, 1));
+  const std::vector<std::uint64_t> sizes_bytes(8, std::uint64_t{1} << 30);
+  for (const bool is_small : {false, true}) {
+    CAPTURE(is_small);
+    const RoomOfHostDevice room(std::int64_t{is_small ? 256 : 4096} << 20);
+    const FileTurns turns = place_turns(sizes_bytes, engine, 16, {.writes_file = true});
+    CHECK(turns.side_by_side.empty());
+    CHECK(turns.lanes.size() == (is_small ? 1 : 8));
+    CHECK(place_turns(sizes_bytes, engine, 16).lanes.size() == 1);
+    const fs::path out = run.scratch / (is_small ? "small" : "large");
+    apply_checkpoint(Checkpoint::open(run.at(0)), {run.delta(0, 1)}, out, engine, SilentExecution(16));
+    CHECK(files_below(out) == files_below(run.at(1)));
   }
 }
 

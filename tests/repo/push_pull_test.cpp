@@ -256,6 +256,29 @@ TEST_CASE("what a pull wrote is not hashed by the next one once its stamps tell 
   CHECK(hashed_bytes() == 0);
 }
 
+TEST_CASE("a pull waits for stamps to settle where files are large, and they soon will") {
+  constexpr std::int64_t k_second_ns = 1'000'000'000;
+  constexpr std::int64_t k_now_ns = 1000 * k_second_ns + 500'000'000;
+  constexpr std::uint64_t k_large_bytes = std::uint64_t{256} << 20;
+  const auto time_for = [&](std::vector<std::pair<std::int64_t, std::uint64_t>> files) {  // ctime, size
+    PullState state;
+    for (const auto& [ctime_ns, size_bytes] : files) {
+      PullState::Pulled& file = state.files[std::to_string(state.files.size())];
+      file.stamp.mtime_ns = file.stamp.ctime_ns = ctime_ns;
+      file.stamp.size_bytes = size_bytes;
+    }
+    return settling_time(state, k_now_ns).count();
+  };
+  CHECK(time_for({}) == 0);
+  CHECK(time_for({{k_now_ns, k_large_bytes}}) == 30'000'000);  // 20 ms, and a tick of the clock
+  CHECK(time_for({{k_now_ns, k_large_bytes - 1}}) == 0);
+  CHECK(time_for({{k_now_ns - 1, k_large_bytes / 2}, {k_now_ns - 2, k_large_bytes / 2}}) == 29'999'999);
+  CHECK(time_for({{k_now_ns - 30'000'000, k_large_bytes}}) == 0);
+  CHECK(time_for({{k_now_ns, 1}, {k_now_ns - 30'000'000, k_large_bytes}}) == 0);
+  CHECK(time_for({{1000 * k_second_ns, k_large_bytes}}) == 0);          // whole seconds: two, which is too long
+  CHECK(time_for({{k_now_ns + 3 * k_second_ns, k_large_bytes}}) == 0);  // of a clock that goes ahead
+}
+
 TEST_CASE("a damaged state is refused as corrupt, and without one everything is looked at anew") {
   const World world;
   world.push_step(0);

@@ -246,6 +246,17 @@ inline HostDevice& host_device() {
   return device;
 }
 
+/// How much room the host's device has, for as long as this is there.
+class RoomOfHostDevice {
+ public:
+  explicit RoomOfHostDevice(std::int64_t bytes) : before_(std::exchange(host_device().traffic().room_bytes, bytes)) {}
+  RoomOfHostDevice(const RoomOfHostDevice&) = delete;
+  ~RoomOfHostDevice() { host_device().traffic().room_bytes = before_; }
+
+ private:
+  std::int64_t before_;
+};
+
 /// An engine whose device is the host.
 inline const Engine& host_device_engine() {
   static const Engine engine = [] {
