@@ -141,4 +141,8 @@ Digest blake3(std::span<const std::uint8_t> bytes) {
   return hasher.finish();
 }
 
+Digest blake3(std::string_view text) {
+  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
 }  // namespace wdelta

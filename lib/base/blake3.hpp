@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace wdelta {
@@ -62,8 +63,9 @@ class Blake3 {
   std::array<std::uint8_t, k_buffer_bytes> buffer_;  // like the stack, left uninitialised
 };
 
-/// The digest of `bytes`, one thread.
+/// The digest of `bytes`, or of a text's, one thread.
 Digest blake3(std::span<const std::uint8_t> bytes);
+Digest blake3(std::string_view text);
 
 /// The digest of a stream of known length whose segments are hashed in any order, by any threads. A segment is
 /// `k_segment_bytes` long (the last one may be shorter) and begins at a multiple of that: a whole subtree of BLAKE3's

@@ -162,7 +162,7 @@ constexpr std::size_t k_seal_bytes = k_seal_begin.size() + 64 + k_seal_end.size(
 
 Digest seal_of(std::string text) {
   text.replace(text.size() - k_seal_end.size() - 64, 64, 64, '0');
-  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  return blake3(text);
 }
 }  // namespace
 

@@ -142,10 +142,6 @@ class BaseKeeper {
   bool is_announced_ = false;
 };
 
-Digest digest_of_text(const std::string& text) {
-  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-}
-
 }  // namespace
 
 HubBase bring_base(Repository& repository, const HubBaseOptions& options, const Execution& execution) {
@@ -174,9 +170,9 @@ HubBase bring_base(Repository& repository, const HubBaseOptions& options, const 
   BaseKeeper keeper(repository, options, at, execution);
   for (const ModelFile& file : files) manifest.files.push_back(keeper.keep(file, base));
   base.book = {keeper.finish(), {}};
-  manifest.recipes = digest_of_text(to_text(base.book));
+  manifest.recipes = blake3(to_text(base.book));
   const std::string text = to_text(manifest);
-  base.commit.id = base.report.id = digest_of_text(text);
+  base.commit.id = base.report.id = blake3(text);
   repository.put_book(base.commit.id, base.book);
   repository.store().put(commit_key(base.commit.id), text);
   return base;

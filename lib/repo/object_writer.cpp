@@ -103,7 +103,7 @@ void ObjectWriter::finish() {
 void ObjectWriter::finish_pack() {
   if (in_pack_.empty()) return;
   // What is alone in its pack is an object as any other.
-  const Digest digest = blake3(std::span(reinterpret_cast<const std::uint8_t*>(pack_.data()), pack_.size()));
+  const Digest digest = blake3(pack_);
   const std::string object = object_name(digest, in_pack_.size() == 1 && last_in_pack_ == Content::safetensors);
   store_->put(object_key(object), pack_);
   for (Recipe& recipe : in_pack_) {

@@ -65,10 +65,6 @@ std::vector<Recipe> book_for(const Manifest& manifest, RecipeGraph graph, const 
   return graph.book_for(files, k_recent_ancestors);
 }
 
-Digest digest_of_text(const std::string& text) {
-  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-}
-
 // An anchor pays when a reader that has nothing would fetch more in deltas than in whole files, or has to apply more of
 // them than can be called quick.
 bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
@@ -271,9 +267,9 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
 
   if (parent.commit) manifest.ancestors = ancestors_of_child(parent.commit->id, parent.commit->manifest);
   const RecipeBook book{book_for(manifest, parent.recipes, keeper.objects().recipes()), {}};
-  manifest.recipes = digest_of_text(to_text(book));
+  manifest.recipes = blake3(to_text(book));
   const std::string text = to_text(manifest);
-  commit.id = report.id = digest_of_text(text);
+  commit.id = report.id = blake3(text);
   if (options.tag) read_free_tag(repository, *options.tag, commit.id, execution);
   repository.put_book(commit.id, book);
   repository.store().put(commit_key(commit.id), text);

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
-Digest digest_of_text(const std::string& text) {
-  return blake3(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-}
-
 std::string book_folder(const Digest& commit) { return "recipes/" + commit.hex() + "/"; }
 
 std::string book_key(const Digest& commit, const Digest& book) { return book_folder(commit) + book.hex() + ".json"; }
@@ -120,8 +116,7 @@ Commit Repository::commit(const Digest& id) const {
     throw Error(Fault::corrupt, name() + "/" + key, "is missing, a branch, tag or commit names it",
                 "run wdelta verify REPO");
   }
-  if (digest_of_text(*text) != id)
-    throw Error(Fault::corrupt, name() + "/" + key, "its bytes are not what its name says");
+  if (blake3(*text) != id) throw Error(Fault::corrupt, name() + "/" + key, "its bytes are not what its name says");
   return {id, manifest_from(*text, name() + "/" + key)};
 }
 
@@ -132,7 +127,7 @@ std::optional<std::vector<StoredBook>> Repository::try_to_read(std::span<const S
     const auto text = get_text(*store_, each.key, k_longest_document);
     if (!text) return std::nullopt;
     const std::string file = std::filesystem::path(each.key).filename().string();
-    if (digest_of_text(*text).hex() + ".json" != file)
+    if (blake3(*text).hex() + ".json" != file)
       throw Error(Fault::corrupt, object, "its bytes are not what its name says");
     books.push_back({each.key, book_from(*text, object), each.written_ms});
   }
@@ -156,7 +151,7 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit, std::span<c
 
 Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
   const std::string text = to_text(book);
-  const Digest digest = digest_of_text(text);
+  const Digest digest = blake3(text);
   store_->put(book_key(commit, digest), text);
   return digest;
 }

@@ -163,9 +163,9 @@ TEST_CASE("deltas of single files apply whatever the names of base and output, i
 
 TEST_CASE("a delta list reads back, and every cut and every flipped byte of it is refused as corrupt") {
   DeltaList list;
-  list.files.push_back({{"a/b.safetensors", 10, blake3(bytes_of("x"))}, false, ListedAs::delta});
-  list.files.push_back({{"config.json", 2, blake3(bytes_of("y"))}, true, ListedAs::file});
-  list.files.push_back({{"größe", 0, blake3({})}, false, ListedAs::same});
+  list.files.push_back({{"a/b.safetensors", 10, blake3("x")}, false, ListedAs::delta});
+  list.files.push_back({{"config.json", 2, blake3("y")}, true, ListedAs::file});
+  list.files.push_back({{"größe", 0, blake3("")}, false, ListedAs::same});
   list.removed = {"gone", "gone/too"};
   const std::string text = to_text(list);
   const DeltaList back = delta_list_from(text, "list");

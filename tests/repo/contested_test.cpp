@@ -141,7 +141,7 @@ class Race {
     MemoryStore store(bucket_);
     Refs refs = this->refs(store);
     for (int round = 0; round < k_rounds; ++round) {
-      const Digest commit = blake3(testing::bytes_of(std::to_string(writer) + "/" + std::to_string(round)));
+      const Digest commit = blake3(std::to_string(writer) + "/" + std::to_string(round));
       try {
         const RefState before = refs.read_to_move(RefKind::branch, "main", execution_);
         clock_.sleep(up_to(40));

@@ -142,7 +142,7 @@ TEST_CASE("a reader does not see what is not decided yet where the store tells t
   traits.tells_time = true;
   MemoryStore store(std::make_shared<MemoryBucket>(traits));
   Refs refs(store, contest, [&](std::chrono::milliseconds time, const std::stop_token&) { now_ms += time.count(); });
-  const Digest commit = blake3(testing::bytes_of("x"));
+  const Digest commit = blake3("x");
   const RefEntry entry{commit, std::string(32, 'b'), no_entry_before()};
   store.create(contested_key("branches/main/", 1, entry.write, entry.before), to_text(entry));
   CHECK(refs.read(RefKind::branch, "main").number == 0);
@@ -176,7 +176,7 @@ TEST_CASE("a repository of numbered entries is read but not moved where creation
   MemoryStore store(std::make_shared<MemoryBucket>(traits));
   Refs refs(store, std::nullopt);
   CHECK(refs.read(RefKind::branch, "main").number == 0);
-  CHECK(fault_of([&] { refs.move(RefKind::branch, "main", {}, blake3(testing::bytes_of("x")), SilentExecution()); }) ==
+  CHECK(fault_of([&] { refs.move(RefKind::branch, "main", {}, blake3("x"), SilentExecution()); }) ==
         Fault::unsupported);
   CHECK(store.list("").empty());
 }
@@ -222,8 +222,7 @@ TEST_CASE("contested entries that are damaged, misplaced or without the one befo
   MemoryStore store(std::make_shared<MemoryBucket>(traits));
   Refs refs(store, contest, [](auto, const auto&) {});
   for (const char* commit : {"1", "2", "3"}) {
-    refs.move(RefKind::branch, "main", refs.read(RefKind::branch, "main"), blake3(testing::bytes_of(commit)),
-              SilentExecution());
+    refs.move(RefKind::branch, "main", refs.read(RefKind::branch, "main"), blake3(commit), SilentExecution());
   }
   const auto count_bad = [&] {
     EntryCheck entries(refs);

@@ -14,30 +14,27 @@
 
 namespace wdelta {
 
-using testing::bytes_of;
 using testing::fault_of;
 
 namespace {
 
-Digest digest(std::string_view text) { return blake3(bytes_of(text)); }
-
 Manifest sample() {
   Manifest manifest;
-  manifest.parent = digest("parent");
+  manifest.parent = blake3("parent");
   manifest.time = "2026-11-21T06:15:00Z";
   manifest.author = "Jane <jane@example.org>";
   manifest.message = "größer\n\nmore";
   manifest.step = 18'000'000'000'000'000'000u;
   manifest.meta = {{"", ""}, {"a\"b", "\n"}, {"loss", "1.5"}};
-  manifest.files = {{{"a/b", 3, digest("abc")}, true, "abc"},
-                    {{"a.bin", 4, digest("x")}, false, std::string("\xff\0\xfe\x01", 4)},
-                    {{"größe", 0, digest("")}, false, ""},
-                    {{"model.safetensors", std::uint64_t{1} << 60, digest("m")}, false, std::nullopt}};
+  manifest.files = {{{"a/b", 3, blake3("abc")}, true, "abc"},
+                    {{"a.bin", 4, blake3("x")}, false, std::string("\xff\0\xfe\x01", 4)},
+                    {{"größe", 0, blake3("")}, false, ""},
+                    {{"model.safetensors", std::uint64_t{1} << 60, blake3("m")}, false, std::nullopt}};
   std::ranges::sort(manifest.files, {}, [](const ManifestFile& file) { return file.identity.path; });
-  manifest.recipes = digest("book");
-  manifest.ancestors = {{1, digest("parent"), "2026-11-20T00:00:00Z", 7, "first"},
-                        {2, digest("grandparent"), "2026-11-19T00:00:00Z", std::nullopt, ""},
-                        {200, digest("long ago"), "2025-11-19T00:00:00Z", 0, "x"}};
+  manifest.recipes = blake3("book");
+  manifest.ancestors = {{1, blake3("parent"), "2026-11-20T00:00:00Z", 7, "first"},
+                        {2, blake3("grandparent"), "2026-11-19T00:00:00Z", std::nullopt, ""},
+                        {200, blake3("long ago"), "2025-11-19T00:00:00Z", 0, "x"}};
   return manifest;
 }
 
@@ -79,7 +76,7 @@ TEST_CASE("files that are larger together than any disk are refused") {
       json["files"] = Json::array();
       for (const std::uint64_t size : sizes) {
         const std::string path = "f" + std::to_string(json["files"].size());
-        json["files"].push_back({{"path", path}, {"size", size}, {"digest", digest("x").hex()}, {"executable", false}});
+        json["files"].push_back({{"path", path}, {"size", size}, {"digest", blake3("x").hex()}, {"executable", false}});
       }
     });
   };
@@ -97,7 +94,7 @@ TEST_CASE("paths that lead out of a directory, collide or are out of order are r
     return with([&](Json& json) {
       json["files"] = Json::array();
       for (const std::string& path : paths) {
-        json["files"].push_back({{"path", path}, {"size", 1}, {"digest", digest(path).hex()}, {"executable", false}});
+        json["files"].push_back({{"path", path}, {"size", 1}, {"digest", blake3(path).hex()}, {"executable", false}});
       }
     });
   };
@@ -151,7 +148,7 @@ TEST_CASE("ancestors that are out of order or do not begin with the parent are r
       [](Json& json) { json["ancestors"][2]["distance"] = 2; },
       [](Json& json) { json["ancestors"][0]["distance"] = 0; },
       [](Json& json) { json["parent"] = nullptr; },
-      [](Json& json) { json["parent"] = digest("other").hex(); },
+      [](Json& json) { json["parent"] = blake3("other").hex(); },
       [](Json& json) { std::swap(json["ancestors"][1], json["ancestors"][2]); }};
   for (const auto& edit : edits) CHECK(with(edit) == Fault::corrupt);
 }
@@ -194,12 +191,12 @@ TEST_CASE("a summary has the first line of the message, whole characters of at m
                                        {"\nb", ""},
                                        {std::string(300, 'x'), std::string(200, 'x')}}) {
     manifest.message = message;
-    CHECK(summary_of(digest("x"), manifest, 3).title == title);
+    CHECK(summary_of(blake3("x"), manifest, 3).title == title);
   }
   for (std::size_t shift = 0; shift < 4; ++shift) {
     manifest.message = std::string(shift, 'x');
     for (int i = 0; i < 100; ++i) manifest.message += "\U0001F9E0";
-    const std::string title = summary_of(digest("x"), manifest, 3).title;
+    const std::string title = summary_of(blake3("x"), manifest, 3).title;
     CHECK(title.size() > 196);
     CHECK(title.size() <= 200);
     CHECK((title.size() - shift) % 4 == 0);
@@ -212,7 +209,7 @@ TEST_CASE(
   Manifest manifest;
   for (std::size_t number = 0; number < 2000; ++number) {
     CAPTURE(number);
-    const Digest id = digest(std::to_string(number));
+    const Digest id = blake3(std::to_string(number));
     ids.push_back(id);
     Manifest child;
     child.parent = id;

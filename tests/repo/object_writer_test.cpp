@@ -32,7 +32,7 @@ class Written {
       if (key.starts_with("staging/")) continue;
       const std::string name = key.substr(key.rfind('/') + 1);
       CHECK(key == object_key(name));
-      CHECK(object_digest(name) == blake3(bytes_of(content)));
+      CHECK(object_digest(name) == blake3(content));
       objects.emplace(name, content);
     }
     std::map<std::string, std::size_t> named;

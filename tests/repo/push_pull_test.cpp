@@ -295,10 +295,10 @@ TEST_CASE("a state reads back as it was saved") {
   CHECK(load_pull_state(world / "out").files.empty());
   PullState state;
   state.repository = "file:///größe";
-  state.files["a/b"] = {blake3(bytes_of("x")), {1, -5, UINT64_MAX, 3, true, 1'234'567}};
-  state.expected["c"] = blake3(bytes_of("y"));
+  state.files["a/b"] = {blake3("x"), {1, -5, UINT64_MAX, 3, true, 1'234'567}};
+  state.expected["c"] = blake3("y");
   for (const bool at_work : {false, true}) {
-    state.commit = at_work ? std::nullopt : std::optional(blake3(bytes_of("z")));
+    state.commit = at_work ? std::nullopt : std::optional(blake3("z"));
     save_pull_state(world / "out", state);
     const PullState back = load_pull_state(world / "out");
     CHECK(back.repository == state.repository);

@@ -19,19 +19,17 @@ using testing::fault_of;
 
 namespace {
 
-Digest digest(const std::string& text) { return blake3(testing::bytes_of(text)); }
-
 Recipe whole(const std::string& made, std::uint64_t size) {
-  return {digest(made), size, {digest("object of " + made).hex(), 0, size}, false, {}};
+  return {blake3(made), size, {blake3("object of " + made).hex(), 0, size}, false, {}};
 }
 Recipe delta(const std::string& made, std::uint64_t length, const std::vector<std::string>& bases) {
-  Recipe recipe{digest(made), 1000, {digest("delta to " + made).hex() + ".safetensors", 0, length}, true, {}};
-  for (const std::string& base : bases) recipe.base.push_back(digest(base));
+  Recipe recipe{blake3(made), 1000, {blake3("delta to " + made).hex() + ".safetensors", 0, length}, true, {}};
+  for (const std::string& base : bases) recipe.base.push_back(blake3(base));
   return recipe;
 }
 
 Recipe reference(const std::string& made, std::uint64_t size) {
-  Recipe recipe{digest(made), size, {"", 0, size}, false, {}};
+  Recipe recipe{blake3(made), size, {"", 0, size}, false, {}};
   recipe.reference = ModelReference{{"org/model", std::string(40, 'c')}, made + ".safetensors", std::string(64, 'e')};
   return recipe;
 }
@@ -41,18 +39,18 @@ Recipe reference(const std::string& made, std::uint64_t size) {
 TEST_CASE("a recipe book reads back as it was written") {
   const std::vector<Recipe> book = {whole("a", 10), delta("b", 5, {"a"}), delta("c", 5, {"a", "b", "a"}),
                                     delta("from nothing", 9, {}), whole("empty", 0)};
-  CHECK(book_from(to_text({book, {}}), "book").recipes == book);
-  CHECK(book_from(to_text({{}, {}}), "book").recipes.empty());
-  CHECK(book_from(to_text({{}, "2026-11-21T06:15:00Z"}), "book").squashed == "2026-11-21T06:15:00Z");
+  CHECK(book_from(to_text(RecipeBook{book, {}}), "book").recipes == book);
+  CHECK(book_from(to_text(RecipeBook{{}, {}}), "book").recipes.empty());
+  CHECK(book_from(to_text(RecipeBook{{}, "2026-11-21T06:15:00Z"}), "book").squashed == "2026-11-21T06:15:00Z");
 }
 
 TEST_CASE("a book that refers to models is of a version that older readers refuse") {
   const std::vector<Recipe> book = {whole("a", 10), reference("b", 20), delta("c", 5, {"b"})};
-  const std::string text = to_text({book, {}});
+  const std::string text = to_text(RecipeBook{book, {}});
   CHECK(book_from(text, "book").recipes == book);
   CHECK(Json::parse(text)["version"] == 2);
-  CHECK(Json::parse(to_text({{whole("a", 10)}, {}}))["version"] == 1);
-  Json json = Json::parse(to_text({{whole("a", 10)}, {}}));
+  CHECK(Json::parse(to_text(RecipeBook{{whole("a", 10)}, {}}))["version"] == 1);
+  Json json = Json::parse(to_text(RecipeBook{{whole("a", 10)}, {}}));
   json["version"] = 2;
   CHECK(book_from(json.dump(), "book").recipes == std::vector{whole("a", 10)});
   for (const int version : {0, 3}) {
@@ -67,7 +65,7 @@ TEST_CASE("a book that refers to models is of a version that older readers refus
 
 TEST_CASE("a reference with members of another form, or that leads elsewhere, is refused") {
   const auto with = [](const std::function<void(Json&)>& edit) {
-    Json json = Json::parse(to_text({{reference("b", 20)}, {}}));
+    Json json = Json::parse(to_text(RecipeBook{{reference("b", 20)}, {}}));
     edit(json["recipes"][0]);
     return fault_of([&] { book_from(json.dump(), "book"); });
   };
@@ -96,21 +94,21 @@ TEST_CASE("of a reference and an object with the same bytes the object is taken"
     std::vector<Recipe> book = {reference("b", 20), whole("b", 20), delta("c", 5, {"b"})};
     if (first) std::swap(book[0], book[1]);
     const RecipeGraph graph = RecipeGraph::of(book);
-    CHECK(graph.is_stored_whole(digest("b")));
-    CHECK(graph.references_for(digest("c")).empty());
-    CHECK(graph.cost(digest("c")) == 25);
-    CHECK(graph.book_for({digest("c")}, 5).size() == 3);
+    CHECK(graph.is_stored_whole(blake3("b")));
+    CHECK(graph.references_for(blake3("c")).empty());
+    CHECK(graph.cost(blake3("c")) == 25);
+    CHECK(graph.book_for({blake3("c")}, 5).size() == 3);
   }
   const RecipeGraph graph = RecipeGraph::of({reference("b", 20), delta("c", 5, {"b"})});
-  CHECK_FALSE(graph.is_stored_whole(digest("b")));
-  REQUIRE(graph.references_for(digest("c")).size() == 1);
-  CHECK(graph.references_for(digest("c"))[0].name() == "hf://org/model@" + std::string(40, 'c') + "/b.safetensors");
-  CHECK(graph.cost(digest("c")) == 25);
+  CHECK_FALSE(graph.is_stored_whole(blake3("b")));
+  REQUIRE(graph.references_for(blake3("c")).size() == 1);
+  CHECK(graph.references_for(blake3("c"))[0].name() == "hf://org/model@" + std::string(40, 'c') + "/b.safetensors");
+  CHECK(graph.cost(blake3("c")) == 25);
 }
 
 TEST_CASE("a book with members of another form, or names that are none of objects, is refused") {
   const auto with = [](const std::function<void(Json&)>& edit) {
-    Json json = Json::parse(to_text({{whole("a", 10), delta("b", 5, {"a"})}, {}}));
+    Json json = Json::parse(to_text(RecipeBook{{whole("a", 10), delta("b", 5, {"a"})}, {}}));
     edit(json);
     return fault_of([&] { book_from(json.dump(), "book"); });
   };
@@ -143,50 +141,50 @@ TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") 
   const RecipeGraph graph =
       RecipeGraph::of({whole("a", 100), whole("b", 100), delta("b", 10, {"a"}), delta("c", 10, {"b"}),
                        delta("c", 150, {}), delta("d", 1, {"a", "c"}), whole("d", 500)});
-  CHECK(graph.cost(digest("a")) == 100);
-  CHECK(graph.cost(digest("b")) == 100);
-  CHECK(graph.cost(digest("c")) == 110);
-  CHECK(graph.chain_length(digest("c")) == 1);
-  CHECK(graph.cost(digest("d")) == 211);
-  CHECK(graph.chain_length(digest("d")) == 2);
-  CHECK_FALSE(graph.best(digest("b"))->is_delta);
+  CHECK(graph.cost(blake3("a")) == 100);
+  CHECK(graph.cost(blake3("b")) == 100);
+  CHECK(graph.cost(blake3("c")) == 110);
+  CHECK(graph.chain_length(blake3("c")) == 1);
+  CHECK(graph.cost(blake3("d")) == 211);
+  CHECK(graph.chain_length(blake3("d")) == 2);
+  CHECK_FALSE(graph.best(blake3("b"))->is_delta);
   std::map<Digest, Recipe> needed;
-  graph.collect(digest("d"), needed);
+  graph.collect(blake3("d"), needed);
   CHECK(needed.size() == 4);
 }
 
 TEST_CASE("a file compressed is one stored whole, and does not count where the file as it is was stored too") {
   const RecipeGraph compressed = RecipeGraph::of({delta("a", 60, {}), delta("b", 10, {"a"})});
-  CHECK(compressed.is_stored_whole(digest("a")));
-  CHECK(compressed.best(digest("a"))->is_delta);
-  CHECK(compressed.chain_length(digest("b")) == 1);
-  CHECK(compressed.cost(digest("b")) == 70);
+  CHECK(compressed.is_stored_whole(blake3("a")));
+  CHECK(compressed.best(blake3("a"))->is_delta);
+  CHECK(compressed.chain_length(blake3("b")) == 1);
+  CHECK(compressed.cost(blake3("b")) == 70);
   for (const bool first : {true, false}) {
     std::vector<Recipe> book = {delta("a", 60, {}), whole("a", 100), delta("b", 10, {"a"})};
     if (first) std::swap(book[0], book[1]);
     const RecipeGraph both = RecipeGraph::of(book);
-    CHECK_FALSE(both.best(digest("a"))->is_delta);
-    CHECK(both.cost(digest("b")) == 110);
+    CHECK_FALSE(both.best(blake3("a"))->is_delta);
+    CHECK(both.cost(blake3("b")) == 110);
   }
   // A model on the Hub may go away, and deltas from other files are ways of their own.
   const RecipeGraph others =
       RecipeGraph::of({delta("a", 60, {}), reference("a", 100), whole("c", 10), delta("a", 5, {"c"})});
-  CHECK(others.cost(digest("a")) == 15);
-  CHECK(RecipeGraph::of({delta("a", 60, {}), reference("a", 100)}).best(digest("a"))->is_delta);
+  CHECK(others.cost(blake3("a")) == 15);
+  CHECK(RecipeGraph::of({delta("a", 60, {}), reference("a", 100)}).best(blake3("a"))->is_delta);
 }
 
 TEST_CASE("what is at hand costs nothing and is made of nothing") {
   RecipeGraph graph;
   graph.add({whole("a", 100), delta("b", 10, {"a"}), whole("b", 50), delta("c", 3, {"b"})});
-  graph.add_at_hand(digest("a"));
+  graph.add_at_hand(blake3("a"));
   graph.settle();
-  CHECK(graph.can_make(digest("a")));
-  CHECK(graph.best(digest("a")) == nullptr);
-  CHECK(graph.cost(digest("a")) == 0);
-  CHECK(graph.cost(digest("b")) == 10);
-  CHECK(graph.cost(digest("c")) == 13);
+  CHECK(graph.can_make(blake3("a")));
+  CHECK(graph.best(blake3("a")) == nullptr);
+  CHECK(graph.cost(blake3("a")) == 0);
+  CHECK(graph.cost(blake3("b")) == 10);
+  CHECK(graph.cost(blake3("c")) == 13);
   std::map<Digest, Recipe> needed;
-  graph.collect(digest("c"), needed);
+  graph.collect(blake3("c"), needed);
   CHECK(needed.size() == 2);
 }
 
@@ -196,19 +194,19 @@ TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be mad
                                              delta("b", 1, {"a"}), delta("twice", 1, {"a", "a"})});
   for (const char* name : {"x", "y", "self", "z", "unknown"}) {
     CAPTURE(name);
-    CHECK_FALSE(graph.can_make(digest(name)));
-    CHECK(graph.best(digest(name)) == nullptr);
+    CHECK_FALSE(graph.can_make(blake3(name)));
+    CHECK(graph.best(blake3(name)) == nullptr);
   }
-  CHECK(graph.cost(digest("a")) == 10);
-  CHECK(graph.cost(digest("b")) == 11);
-  CHECK(graph.cost(digest("twice")) == 21);
+  CHECK(graph.cost(blake3("a")) == 10);
+  CHECK(graph.cost(blake3("b")) == 11);
+  CHECK(graph.cost(blake3("twice")) == 21);
 }
 
 TEST_CASE("costs that pass 2^64 stay at the top instead of turning cheap") {
   const RecipeGraph graph =
       RecipeGraph::of({whole("a", UINT64_MAX - 5), delta("b", 100, {"a"}), delta("c", UINT64_MAX, {"b"})});
-  CHECK(graph.cost(digest("b")) == UINT64_MAX);
-  CHECK(graph.cost(digest("c")) == UINT64_MAX);
+  CHECK(graph.cost(blake3("b")) == UINT64_MAX);
+  CHECK(graph.cost(blake3("c")) == UINT64_MAX);
 }
 
 TEST_CASE("a chain of a hundred thousand deltas is settled and collected") {
@@ -217,7 +215,7 @@ TEST_CASE("a chain of a hundred thousand deltas is settled and collected") {
   for (int i = 1; i <= k_length; ++i) book.push_back(delta(std::to_string(i), 1, {std::to_string(i - 1)}));
   std::ranges::reverse(book);
   const RecipeGraph graph = RecipeGraph::of(book);
-  const Digest last = digest(std::to_string(k_length));
+  const Digest last = blake3(std::to_string(k_length));
   CHECK(graph.cost(last) == 10 + k_length);
   CHECK(graph.chain_length(last) == k_length);
   std::map<Digest, Recipe> needed;
@@ -256,7 +254,7 @@ TEST_CASE("the way found for a digest never depends on the order of the recipes,
     for (int order = 0; order < 5; ++order) {
       const RecipeGraph graph = RecipeGraph::of(book);
       for (int i = 0; i < count; ++i) {
-        const Digest made = digest(std::to_string(i));
+        const Digest made = blake3(std::to_string(i));
         REQUIRE(graph.can_make(made) == cost.contains(made));
         if (cost.contains(made)) REQUIRE(graph.cost(made) == cost[made]);
       }

@@ -28,8 +28,6 @@ void move_ref(Store& store, RefKind kind, const std::string& name, const RefStat
   Refs(store, {}).move(kind, name, before, commit, testing::SilentExecution());
 }
 
-Digest digest(const std::string& text) { return blake3(testing::bytes_of(text)); }
-
 std::string key(RefKind kind, const std::string& name, std::string_view number) {
   return (kind == RefKind::branch ? "branches/" : "tags/") + name + "/" + std::string(number);
 }
@@ -91,12 +89,12 @@ TEST_CASE("a ref stands where it was moved last, and refs do not disturb each ot
       for (int i = 1; i <= 12; ++i) {
         const RefState before = read_ref(store, kind, name);
         CHECK(before.number == static_cast<std::uint64_t>(i - 1));
-        move_ref(store, kind, name, before, digest(name + std::to_string(i)));
+        move_ref(store, kind, name, before, blake3(name + std::to_string(i)));
       }
     }
     for (const auto& [name, state] : list_refs(store, kind)) {
       CHECK(state.number == 12);
-      CHECK(state.commit == digest(name + "12"));
+      CHECK(state.commit == blake3(name + "12"));
       CHECK(read_ref(store, kind, name).commit == state.commit);
     }
     CHECK(list_refs(store, kind).size() == 4);
@@ -108,11 +106,11 @@ TEST_CASE("a ref whose entries have a gap is corrupt") {
     testing::ScratchDirectory scratch;
     DirectoryStore store(scratch / "store");
     for (int i = 1; i <= 4; ++i)
-      move_ref(store, kind, "main", read_ref(store, kind, "main"), digest(std::to_string(i)));
+      move_ref(store, kind, "main", read_ref(store, kind, "main"), blake3(std::to_string(i)));
     const std::string folder = kind == RefKind::branch ? "branches/main/" : "tags/main/";
-    CHECK(read_ref(store, kind, "main").commit == digest("4"));
+    CHECK(read_ref(store, kind, "main").commit == blake3("4"));
     store.remove(folder + "0000000000000004");
-    CHECK(read_ref(store, kind, "main").commit == digest("3"));
+    CHECK(read_ref(store, kind, "main").commit == blake3("3"));
     store.remove(folder + "0000000000000002");
     CHECK(fault_of([&] { read_ref(store, kind, "main"); }) == Fault::corrupt);
     CHECK(fault_of([&] { list_refs(store, kind); }) == Fault::corrupt);
@@ -124,10 +122,10 @@ TEST_CASE("moving a ref from where it no longer stands is a conflict and changes
   DirectoryStore store(scratch / "store");
   for (const RefKind kind : k_kinds) {
     const RefState none = read_ref(store, kind, "main");
-    move_ref(store, kind, "main", none, digest("first"));
-    CHECK(fault_of([&] { move_ref(store, kind, "main", none, digest("second")); }) == Fault::conflict);
-    CHECK(read_ref(store, kind, "main").commit == digest("first"));
-    CHECK(fault_of([&] { move_ref(store, kind, "../x", none, digest("x")); }) == Fault::usage);
+    move_ref(store, kind, "main", none, blake3("first"));
+    CHECK(fault_of([&] { move_ref(store, kind, "main", none, blake3("second")); }) == Fault::conflict);
+    CHECK(read_ref(store, kind, "main").commit == blake3("first"));
+    CHECK(fault_of([&] { move_ref(store, kind, "../x", none, blake3("x")); }) == Fault::usage);
   }
 }
 
@@ -145,7 +143,7 @@ TEST_CASE("of eight who move a ref at once exactly one wins, and the others are 
         threads.emplace_back([&, thread] {
           ready.arrive_and_wait();
           const auto fault = fault_of([&] {
-            move_ref(store, RefKind::branch, "main", before, digest(std::to_string(thread)));
+            move_ref(store, RefKind::branch, "main", before, blake3(std::to_string(thread)));
             winner = thread;
           });
           if (fault == Fault::conflict) ++conflicts;
@@ -155,14 +153,14 @@ TEST_CASE("of eight who move a ref at once exactly one wins, and the others are 
     REQUIRE(conflicts == 7);
     const RefState after = read_ref(store, RefKind::branch, "main");
     REQUIRE(after.number == before.number + 1);
-    REQUIRE(after.commit == digest(std::to_string(winner)));
+    REQUIRE(after.commit == blake3(std::to_string(winner)));
   }
 }
 
 TEST_CASE("an entry with any byte flipped or cut is refused as corrupt by all who read it") {
   testing::ScratchDirectory scratch;
   DirectoryStore store(scratch / "store");
-  move_ref(store, RefKind::branch, "main", {}, digest("x"));
+  move_ref(store, RefKind::branch, "main", {}, blake3("x"));
   const std::string entry = key(RefKind::branch, "main", "0000000000000001");
   const std::string text = get_text(store, entry, 10'000).value();
   REQUIRE(fault_of([&] { read_ref_entry(store, entry); }) == std::nullopt);
@@ -186,7 +184,7 @@ TEST_CASE("sealed entries of another form are refused") {
     store.put(entry, seal(json));
     return fault_of([&] { read_ref_entry(store, entry); });
   };
-  const std::string id = digest("x").hex();
+  const std::string id = blake3("x").hex();
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}, {"write", "w"}}) == std::nullopt);
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}}) == Fault::corrupt);
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", "x"}, {"write", "w"}}) == Fault::corrupt);

@@ -35,7 +35,7 @@ class History {
   /// A commit that no branch has.
   Digest put(const Manifest& manifest) {
     const std::string text = to_text(manifest);
-    const Digest id = blake3(bytes_of(text));
+    const Digest id = blake3(text);
     repository_.store().put(commit_key(id), text);
     return id;
   }
@@ -126,7 +126,7 @@ TEST_CASE("a prefix of sixteen decimal digits names a commit, although no branch
   const auto is_decimal = [](char c) { return c >= '0' && c <= '9'; };
   for (int i = 0; !std::ranges::all_of(id.hex().substr(0, 16), is_decimal) || i == 0; ++i) {
     manifest.message = std::to_string(i);
-    id = blake3(bytes_of(to_text(manifest)));
+    id = blake3(to_text(manifest));
   }
   history.put(manifest);
   std::optional<Digest> found;

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // What is written down of a page: its number, little-endian, and its value in the tree.
-constexpr std::size_t k_record_bytes = 8 + 32;
-using Record = std::array<std::uint8_t, k_record_bytes>;
+constexpr std::size_t k_journal_record_bytes = 8 + 32;
+using Record = std::array<std::uint8_t, k_journal_record_bytes>;
 
 Record record_of(std::uint64_t page, const Digest& value) {
   Record record{};
@@ -79,7 +79,7 @@ bool Spool::open_named(const fs::path& directory, std::string_view identity) {
   constexpr std::int64_t k_kept_s = 7 * 86400;
   remove_older(directory, k_kept_s);
   const std::string name = std::string(identity) + "\n" + std::to_string(size_bytes_);
-  const Digest digest = blake3(std::span(reinterpret_cast<const std::uint8_t*>(name.data()), name.size()));
+  const Digest digest = blake3(name);
   path_ = directory / ("spool-" + digest.hex());
   bytes_ = Fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, k_private_mode));
   if (!bytes_) throw cannot(path_, "create");
