@@ -23,21 +23,11 @@ auto understood(std::string_view text, const std::string& object, Read read) -> 
   }
 }
 
-// 2026-11-21T06:15:00.123Z
-constexpr std::size_t k_seconds_end = 19;
-
-std::int64_t milliseconds_of(const std::string& moment, const std::string& object) {
-  const auto seconds = seconds_of(moment.substr(0, std::min(moment.size(), k_seconds_end)) + "Z");
-  std::int64_t fraction = 0;
-  std::int64_t unit = 100;
-  bool is_moment =
-      seconds && moment.ends_with('Z') && (moment.size() == k_seconds_end + 1 || moment[k_seconds_end] == '.');
-  for (std::size_t i = k_seconds_end + 1; is_moment && i + 1 < moment.size(); ++i, unit /= 10) {
-    is_moment = moment[i] >= '0' && moment[i] <= '9';
-    fraction += unit * (moment[i] - '0');
-  }
-  if (!is_moment) throw Error(Fault::corrupt, object, fmt::format("{:?} is no moment", moment));
-  return *seconds * 1000 + fraction;
+std::int64_t moment_member(const ParsedJson& json, const char* name, const std::string& object) {
+  const std::string moment = string_member(json, name, object);
+  const auto found = milliseconds_of(moment);
+  if (!found) throw Error(Fault::corrupt, object, fmt::format("{:?} is no moment", moment));
+  return *found;
 }
 
 bool is_xet_hash(std::string_view text) {
@@ -54,8 +44,7 @@ std::vector<HubFile> hub_files_from(std::string_view text, const std::string& ob
     for (const ParsedJson& entry : json) {
       if (string_member(entry, "type", object) != "file") continue;
       HubFile file{string_member(entry, "path", object), size_member(entry, "size", object),
-                   string_member(entry, "xetHash", object),
-                   milliseconds_of(string_member(entry, "uploadedAt", object), object)};
+                   string_member(entry, "xetHash", object), moment_member(entry, "uploadedAt", object)};
       if (!is_xet_hash(file.xet_hash)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
       files.push_back(std::move(file));
     }
@@ -95,6 +84,7 @@ HubModelRevision model_revision_from(std::string_view text, const std::string& o
     }
     if (found.commit.size() != 40 || !is_model_etag(found.commit))
       throw Error(Fault::corrupt, object, "\"sha\" is no id of a commit");
+    constexpr std::size_t k_seconds_end = 19;  // of 2026-11-21T06:15:00.123Z
     if (json.contains("lastModified") && json["lastModified"].is_string()) {
       const std::string time = json["lastModified"].get<std::string>().substr(0, k_seconds_end) + "Z";
       if (seconds_of(time)) found.time = time;

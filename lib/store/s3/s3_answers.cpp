@@ -50,21 +50,6 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::int64_t> milliseconds_of(const std::string& moment) {
-  const std::size_t dot = moment.find('.');
-  if (dot == std::string::npos) {
-    const auto seconds = seconds_of(moment);
-    return seconds ? std::optional(*seconds * 1000) : std::nullopt;
-  }
-  const auto seconds = seconds_of(moment.substr(0, dot) + "Z");
-  std::string digits = moment.substr(dot + 1);
-  if (!seconds || !digits.ends_with('Z') || digits.size() < 2) return std::nullopt;
-  digits.pop_back();
-  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  digits.resize(3, '0');
-  return *seconds * 1000 + (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
-}
-
 S3Error parse_s3_error(std::string_view text) {
   S3Error error;
   try {

@@ -59,7 +59,4 @@ std::string parse_s3_upload_id(std::string_view text, const std::string& object)
 /// What completes an upload.
 std::string s3_completion(const std::vector<S3Part>& parts);
 
-/// Milliseconds since 1970 of "2026-11-21T06:15:00.000Z"; nothing when it is none.
-std::optional<std::int64_t> milliseconds_of(const std::string& moment);
-
 }  // namespace wdelta
