@@ -10,6 +10,9 @@
 
 namespace wdelta {
 
+/// Of memory and of files. Where pages are larger they are multiples of this.
+inline constexpr std::size_t k_page_bytes = 4096;
+
 /// Page-aligned scratch memory that is not zeroed again and keeps its pages: a thread reads segment after segment into
 /// the same one, so that the page faults are paid once. Mapped rather than allocated, so that it goes back to the
 /// system at once: an allocator keeps such pieces in each thread's arena, which made a diff of many shards grow with
@@ -37,7 +40,7 @@ class Buffer {
   }
 
  private:
-  explicit Buffer(std::size_t size_bytes) : capacity_((size_bytes + k_page - 1) / k_page * k_page) {
+  explicit Buffer(std::size_t size_bytes) : capacity_((size_bytes + k_page_bytes - 1) / k_page_bytes * k_page_bytes) {
     bytes_ = ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes_ == MAP_FAILED) {
       bytes_ = nullptr;
@@ -45,7 +48,6 @@ class Buffer {
     }
   }
 
-  static constexpr std::size_t k_page = 4096;
   void* bytes_ = nullptr;
   std::size_t capacity_ = 0;
 };

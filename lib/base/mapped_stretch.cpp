@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mapped_stretch.hpp"
 
+#include "base/buffer.hpp"
 #include "base/system_call.hpp"
 
 #include <algorithm>
@@ -20,8 +21,6 @@ namespace {
 std::atomic<bool> allowed = false;
 
 std::atomic<unsigned> mapped_at_a_time = 0;
-
-constexpr std::size_t k_page_bytes = 4096;
 
 bool is_in_memory(int fd) {
   struct statfs system {};

@@ -9,7 +9,6 @@ namespace wdelta {
 
 namespace {
 
-constexpr std::uint64_t k_page_bytes = 4096;
 // A piece of a segment and a block of bf16: all of this is written to in turn, and with a second window and an
 // encoder's scratch still is less than a cache of 1 MiB.
 constexpr std::size_t k_least_capacity = std::size_t{400} << 10;

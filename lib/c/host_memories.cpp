@@ -20,7 +20,6 @@ bool HostMemory::is_pinned_for(Device& device, const Execution& execution) {
   if (std::exchange(asked_for_, &device) == &device) return static_cast<bool>(pin_);
   pin_ = {};
   // Its pages are made here by all threads; a driver makes them one after the other.
-  constexpr std::size_t k_page_bytes = 4096;
   for_each_stretch(bytes_.size(), execution, [&] {
     return [&](std::size_t begin, std::size_t size) {
       for (std::size_t at = begin; at < begin + size; at += k_page_bytes) bytes_[at] = 0;

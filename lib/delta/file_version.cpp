@@ -69,7 +69,6 @@ void require_origins(const std::vector<Origin>& origins, const Execution& execut
 }
 
 // What is written in whole pages costs least.
-constexpr std::uint64_t k_page_bytes = 4096;
 static_assert(k_page_bytes % Blake3Segment::k_unit_bytes == 0);
 // What of a segment may wait until others have written: with it a window still stays in the caches.
 constexpr std::uint64_t k_most_unwritten_bytes = std::uint64_t{512} << 10;

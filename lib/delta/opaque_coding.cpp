@@ -14,12 +14,12 @@ namespace {
 // Bytes, half and single precision: what the formats in use hold. Wider elements show as pairs of narrow ones.
 constexpr std::string_view k_tried_dtypes[] = {"U8", "BF16", "F32"};
 constexpr std::uint64_t k_stretch_bytes = std::uint64_t{1} << 16;
-constexpr std::uint64_t k_stretches = 16;
+constexpr std::uint64_t k_most_stretches = 16;
 
 // Stretches spread over the file, each beginning at a multiple of its own size, so that elements are not cut.
 std::vector<std::uint8_t> sample_of(const ByteReader& file, std::uint64_t size_bytes) {
   const std::uint64_t stretches = (size_bytes + k_stretch_bytes - 1) / k_stretch_bytes;
-  const std::uint64_t taken = std::min(stretches, k_stretches);
+  const std::uint64_t taken = std::min(stretches, k_most_stretches);
   std::vector<std::uint8_t> sample;
   for (std::uint64_t i = 0; i < taken; ++i) {
     const std::uint64_t begin = stretches * i / taken * k_stretch_bytes;

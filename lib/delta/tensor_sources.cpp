@@ -12,8 +12,8 @@ namespace {
 // The highest bytes (sign and exponent) of elements spread over a tensor. An optimizer's step leaves nearly all of them
 // alone, even in fp32 where every element changes; two unrelated tensors have less than half of them in common.
 using Sample = std::vector<std::uint8_t>;
-constexpr std::uint64_t k_stretches = 8;
-constexpr std::uint64_t k_stretch_elements = 128;
+constexpr std::uint64_t k_sample_stretches = 8;
+constexpr std::uint64_t k_sample_elements = 128;
 constexpr double k_likely = 0.75;
 constexpr double k_certain = 0.95;
 /// What is smaller costs less to store afresh than to look for.
@@ -24,9 +24,9 @@ Sample sample_of(const ByteReader& file, const Tensor& tensor) {
   const std::uint64_t width = tensor.dtype->width_bytes;
   const std::uint64_t count = tensor.element_count();
   Sample sample;
-  for (std::uint64_t i = 0; i < k_stretches; ++i) {
-    const std::uint64_t begin = count / k_stretches * i;
-    std::vector<std::uint8_t> bytes(std::min(k_stretch_elements, count / k_stretches) * width);
+  for (std::uint64_t i = 0; i < k_sample_stretches; ++i) {
+    const std::uint64_t begin = count / k_sample_stretches * i;
+    std::vector<std::uint8_t> bytes(std::min(k_sample_elements, count / k_sample_stretches) * width);
     file.read_at(tensor.begin + begin * width, bytes);
     for (std::size_t at = width - 1; at < bytes.size(); at += width) sample.push_back(bytes[at]);
   }

@@ -8,18 +8,18 @@ namespace wdelta {
 
 namespace {
 
-constexpr const char* k_format = "wdelta-gc-plan";
+constexpr const char* k_plan_format = "wdelta-gc-plan";
 constexpr std::uint64_t k_longest_plan = std::uint64_t{1} << 30;
 constexpr std::uint64_t k_end_of_time_s = std::uint64_t{1} << 40;
 
 }  // namespace
 
 std::string to_text(const GcPlan& plan) {
-  return seal({{"format", k_format}, {"version", 1}, {"time", plan.time_s}, {"keys", plan.keys}});
+  return seal({{"format", k_plan_format}, {"version", 1}, {"time", plan.time_s}, {"keys", plan.keys}});
 }
 
 GcPlan gc_plan_from(std::string_view text, const std::string& object) {
-  const ParsedJson json = open_sealed(text, k_format, object);
+  const ParsedJson json = open_sealed(text, k_plan_format, object);
   GcPlan plan;
   const std::uint64_t time_s = size_member(json, "time", object);
   if (time_s > k_end_of_time_s) throw Error(Fault::corrupt, object, "\"time\" is beyond all clocks");

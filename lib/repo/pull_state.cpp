@@ -15,8 +15,8 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr const char* k_state_format = "wdelta-pull-state";
-constexpr std::uint64_t k_longest_state = std::uint64_t{1} << 30;
+constexpr const char* k_pull_state_format = "wdelta-pull-state";
+constexpr std::uint64_t k_longest_pull_state = std::uint64_t{1} << 30;
 fs::path state_path(const fs::path& directory) { return pull_folder(directory) / "state.json"; }
 }  // namespace
 
@@ -37,7 +37,7 @@ PullState load_pull_state(const fs::path& directory) {
   const fs::path path = state_path(directory);
   const std::string object = path.string();
   if (!stamp_of(path)) return state;
-  const ParsedJson json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
+  const ParsedJson json = open_sealed(read_small_file(path, k_longest_pull_state), k_pull_state_format, object);
   state.repository = string_member(json, "repository", object);
   if (!member(json, "commit", object).is_null()) state.commit = digest_member(json, "commit", object);
   for (const auto& [place, file] : member(json, "files", object).items()) {
@@ -61,7 +61,7 @@ void save_pull_state(const fs::path& directory, const PullState& state) {
   Json expected = Json::object();
   for (const auto& [place, digest] : state.expected) expected[place] = digest.hex();
   write_file(state_path(directory),
-             seal({{"format", k_state_format},
+             seal({{"format", k_pull_state_format},
                    {"version", 1},
                    {"repository", state.repository},
                    {"commit", state.commit ? Json(state.commit->hex()) : Json(nullptr)},

@@ -14,8 +14,8 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr const char* k_state_format = "wdelta-push-state";
-constexpr std::uint64_t k_longest_state = std::uint64_t{1} << 30;
+constexpr const char* k_push_state_format = "wdelta-push-state";
+constexpr std::uint64_t k_longest_push_state = std::uint64_t{1} << 30;
 }  // namespace
 
 fs::path push_state_path(const fs::path& state_directory, const std::string& repository_id, const std::string& branch) {
@@ -26,7 +26,7 @@ fs::path push_state_path(const fs::path& state_directory, const std::string& rep
 
 std::optional<PushState> load_push_state(const fs::path& path) try {
   const std::string object = path.string();
-  const ParsedJson json = open_sealed(read_small_file(path, k_longest_state), k_state_format, object);
+  const ParsedJson json = open_sealed(read_small_file(path, k_longest_push_state), k_push_state_format, object);
   PushState state;
   state.commit = digest_member(json, "commit", object);
   state.checkpoint = string_member(json, "checkpoint", object);
@@ -46,7 +46,7 @@ void save_push_state(const fs::path& path, const PushState& state) {
   make_directories(path.parent_path());
   remove_leftovers_of(path);
   write_file(path,
-             seal({{"format", k_state_format},
+             seal({{"format", k_push_state_format},
                    {"version", 1},
                    {"commit", state.commit.hex()},
                    {"checkpoint", state.checkpoint.string()},

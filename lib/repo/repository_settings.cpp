@@ -12,7 +12,7 @@ namespace wdelta {
 
 namespace {
 
-constexpr const char* k_format = "wdelta-repository";
+constexpr const char* k_settings_format = "wdelta-repository";
 constexpr unsigned k_id_digits = 32;
 constexpr const char* k_exclusive = "exclusive";
 constexpr const char* k_contested = "contested";
@@ -44,7 +44,7 @@ std::optional<Contest> contest_from(const ParsedJson& json, const std::string& o
 RepositorySettings new_settings(const std::optional<Contest>& contest) { return {random_hex(k_id_digits), contest}; }
 
 std::string to_text(const RepositorySettings& settings) {
-  Json json = {{"format", k_format}, {"version", 1}, {"id", settings.id}};
+  Json json = {{"format", k_settings_format}, {"version", 1}, {"id", settings.id}};
   json["branches"] = settings.contest ? k_contested : k_exclusive;
   if (settings.contest) {
     json["settle_ms"] = settings.contest->settle.count();
@@ -54,7 +54,7 @@ std::string to_text(const RepositorySettings& settings) {
 }
 
 RepositorySettings settings_from(std::string_view text, const std::string& object) {
-  const ParsedJson json = open_sealed(text, k_format, object);
+  const ParsedJson json = open_sealed(text, k_settings_format, object);
   const std::optional<Contest> contest = contest_from(json, object);
   // It becomes the name of a directory, where push keeps its state.
   std::string id = string_member(json, "id", object);

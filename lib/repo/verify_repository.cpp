@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
+constexpr const char* k_restore_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
 constexpr const char* k_remove_hint =
     "remove what is damaged; wdelta push --repair --base DIR REPO restores it from a copy";
 
@@ -79,7 +79,7 @@ class RepositoryCheck {
   std::vector<Store::Listed> list(const std::string& prefix) const { return repository_->store().list(prefix); }
 
   void offer_repair() {
-    if (report_.hint.empty()) report_.hint = k_repair_hint;
+    if (report_.hint.empty()) report_.hint = k_restore_hint;
   }
 
   template <typename Body>

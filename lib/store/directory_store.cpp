@@ -17,7 +17,7 @@ namespace wdelta {
 namespace fs = std::filesystem;
 
 namespace {
-std::int64_t seconds_of(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
+std::int64_t mtime_s(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
 
 // Where a file lies for the moment in which it is removed, or put back: with its key, percent-encoded, behind.
 constexpr std::string_view k_aside = "staging/removed-";
@@ -171,7 +171,7 @@ bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   const fs::path path = path_of(key);
   const auto is_young = [&](const fs::path& file) {
     const auto stamp = stamp_of(file);
-    return stamp && seconds_of(*stamp) >= time_s;
+    return stamp && mtime_s(*stamp) >= time_s;
   };
   if (is_young(path)) return false;
   const fs::path aside = path_for_writing(aside_of(key));
@@ -207,7 +207,7 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s) {
     std::error_code vanished;
     if (!is_leftover || !walk->is_regular_file(vanished)) continue;
     const auto stamp = stamp_of(walk->path());
-    if (stamp && seconds_of(*stamp) < time_s) fs::remove(walk->path(), vanished);
+    if (stamp && mtime_s(*stamp) < time_s) fs::remove(walk->path(), vanished);
   }
 }
 

@@ -20,8 +20,6 @@ using namespace wdelta;
 
 namespace {
 
-constexpr std::size_t k_segment = Blake3Tree::k_segment_bytes;
-
 void write(const std::filesystem::path& path, std::span<const std::uint8_t> bytes) {
   write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, Overwrite::yes, Durability::cached);
 }
@@ -109,9 +107,11 @@ TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, 
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  const auto all = testing::random_bytes(random, 3 * k_segment + 5000);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1025}, std::size_t{70'000}, k_segment - 1,
-                                 k_segment, k_segment + 1, 2 * k_segment, 3 * k_segment + 4999}) {
+  const auto all = testing::random_bytes(random, 3 * Blake3Tree::k_segment_bytes + 5000);
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1025}, std::size_t{70'000}, Blake3Tree::k_segment_bytes - 1,
+        Blake3Tree::k_segment_bytes, Blake3Tree::k_segment_bytes + 1, 2 * Blake3Tree::k_segment_bytes,
+        3 * Blake3Tree::k_segment_bytes + 4999}) {
     CAPTURE(size);
     write(scratch / "file", std::span(all).first(size));
     const auto file = std::make_shared<File>(File::open(scratch / "file"));
@@ -122,7 +122,7 @@ TEST_CASE("a file that is mapped, or its part, is read and hashed as any other, 
     for (const std::shared_ptr<const ByteReader>& reader :
          std::initializer_list<std::shared_ptr<const ByteReader>>{file, slice, shorter, longer}) {
       const auto expected = read_all(*reader);
-      for (const std::size_t largest : {std::size_t{32'768}, std::size_t{262'144}, k_segment}) {
+      for (const std::size_t largest : {std::size_t{32'768}, std::size_t{262'144}, Blake3Tree::k_segment_bytes}) {
         Blake3Tree tree(reader->size_bytes());
         const auto read = read_hashed(
             *reader, tree, [&] { return 1024 + random() % largest; }, [](std::uint64_t) {});
@@ -139,9 +139,9 @@ TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  const auto bytes = testing::random_bytes(random, 2 * k_segment);
+  const auto bytes = testing::random_bytes(random, 2 * Blake3Tree::k_segment_bytes);
   bool was_mapped = false;
-  for (const std::size_t size : {k_segment, 2 * k_segment}) {
+  for (const std::size_t size : {Blake3Tree::k_segment_bytes, 2 * Blake3Tree::k_segment_bytes}) {
     for (int round = 0; round < 12; ++round) {
       write(scratch / "file", std::span(bytes).first(size));
       const File file = File::open(scratch / "file");
@@ -174,11 +174,11 @@ TEST_CASE("a file that is cut off while it is hashed where it lies became shorte
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  const auto bytes = testing::random_bytes(random, 11 * k_segment);
+  const auto bytes = testing::random_bytes(random, 11 * Blake3Tree::k_segment_bytes);
   for (const int cut_in : {0, 1, 7, 8, 9}) {
     CAPTURE(cut_in);
     write(scratch / "file", bytes);
-    const std::uint64_t left = random() % ((static_cast<std::size_t>(cut_in) + 1) * k_segment);
+    const std::uint64_t left = random() % ((static_cast<std::size_t>(cut_in) + 1) * Blake3Tree::k_segment_bytes);
     CAPTURE(left);
     const CutOff file(scratch / "file", left, cut_in);
     CHECK(testing::message_of([&] { hashed_in_place(file); }) == file.name() + ": became shorter while it was read");
@@ -190,7 +190,7 @@ TEST_CASE("where one segment cannot be mapped, one soon after it is") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  const auto bytes = testing::random_bytes(random, 12 * k_segment);
+  const auto bytes = testing::random_bytes(random, 12 * Blake3Tree::k_segment_bytes);
   write(scratch / "file", bytes);
   const MappedLater file(scratch / "file");
   CHECK(hashed_in_place(file) == blake3(bytes));
@@ -202,7 +202,7 @@ TEST_CASE("the digest is that of the bytes that were read, while somebody writes
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  constexpr std::size_t k_size = k_segment + 100'000;
+  constexpr std::size_t k_size = Blake3Tree::k_segment_bytes + 100'000;
   write(scratch / "file", testing::random_bytes(random, k_size));
   const File file = File::open(scratch / "file");
   const Fd written(::open(file.name().c_str(), O_WRONLY | O_CLOEXEC));
@@ -232,18 +232,18 @@ TEST_CASE("no more stretches are mapped at a time than pay, and files beyond the
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   testing::ScratchDirectory scratch;
-  const auto bytes = testing::random_bytes(random, 2 * k_segment + 5000);
+  const auto bytes = testing::random_bytes(random, 2 * Blake3Tree::k_segment_bytes + 5000);
   write(scratch / "file", bytes);
   const File file = File::open(scratch / "file");
   std::vector<MappedStretch> all;
   for (unsigned i = 0; i < MappedStretch::k_most; ++i) {
-    auto stretch = file.map(0, k_segment);
+    auto stretch = file.map(0, Blake3Tree::k_segment_bytes);
     REQUIRE(stretch);
     all.push_back(std::move(*stretch));
   }
-  CHECK_FALSE(file.map(0, k_segment));
+  CHECK_FALSE(file.map(0, Blake3Tree::k_segment_bytes));
   CHECK(hashed_in_place(file) == blake3(bytes));
   all.pop_back();
-  CHECK(file.map(0, k_segment));
-  CHECK(file.map(k_segment, k_segment));
+  CHECK(file.map(0, Blake3Tree::k_segment_bytes));
+  CHECK(file.map(Blake3Tree::k_segment_bytes, Blake3Tree::k_segment_bytes));
 }

@@ -118,6 +118,16 @@ Bytes with_changes(Bytes bytes, std::size_t width_bytes, double density, std::mt
   return bytes;
 }
 
+TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random) {
+  count -= count % k_row_elements;
+  TestTensor tensor = random_tensor(std::move(name), {"BF16", 16}, count, random);
+  tensor.shape = {count / k_row_elements, k_row_elements};
+  for (std::size_t i = 1; i < tensor.bytes.size(); i += 2) {
+    tensor.bytes[i] = static_cast<std::uint8_t>((tensor.bytes[i] & 0x80) | (0x38 + random() % 8));
+  }
+  return tensor;
+}
+
 std::vector<TestTensor> with_changes(std::vector<TestTensor> tensors, double density, std::mt19937_64& random) {
   for (TestTensor& tensor : tensors) {
     const std::size_t width = dtype_named(tensor.dtype)->width_bytes;

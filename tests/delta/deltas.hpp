@@ -75,6 +75,12 @@ Bytes forged(const Bytes& delta, const std::function<void(Json& header)>& edit);
 /// an odd highest byte, so that classes pay.
 Bytes with_changes(Bytes bytes, std::size_t width_bytes, double density, std::mt19937_64& random);
 
+/// Elements of a row of weights(): blocks begin anywhere in one.
+inline constexpr std::uint64_t k_row_elements = 100;
+
+/// At most `count` weights of bf16 whose exponents lie close together, in rows.
+TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random);
+
 std::vector<TestTensor> with_changes(std::vector<TestTensor> tensors, double density, std::mt19937_64& random);
 
 }  // namespace wdelta::testing

@@ -16,19 +16,6 @@ namespace {
 constexpr DtypeBits k_bf16_bits = {"BF16", 16};
 constexpr std::uint64_t k_segment_elements = Blake3Tree::k_segment_bytes / 2;
 
-constexpr std::uint64_t k_row_elements = 100;  // so that a block begins anywhere in a row
-
-/// Weights whose exponents lie close together, in rows.
-TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random) {
-  count -= count % k_row_elements;
-  TestTensor tensor = random_tensor(std::move(name), k_bf16_bits, count, random);
-  tensor.shape = {count / k_row_elements, k_row_elements};
-  for (std::size_t i = 1; i < tensor.bytes.size(); i += 2) {
-    tensor.bytes[i] = static_cast<std::uint8_t>((tensor.bytes[i] & 0x80) | (0x38 + random() % 8));
-  }
-  return tensor;
-}
-
 std::vector<TestTensor> several_segments(std::mt19937_64& random) {
   std::vector<TestTensor> tensors;
   tensors.push_back(weights("embedding", 2 * k_segment_elements + 64 * 100, random));

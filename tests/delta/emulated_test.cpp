@@ -25,21 +25,13 @@ const Engine& emulated_engine() {
   return engine;
 }
 
-/// Of bf16, in rows that blocks cut, with exponents that lie close together.
-TestTensor weights(std::string name, std::uint64_t rows, std::mt19937_64& random) {
-  TestTensor tensor = random_tensor(std::move(name), {"BF16", 16}, rows * 100, random);
-  tensor.shape = {rows, 100};
-  for (std::size_t i = 1; i < tensor.bytes.size(); i += 2)
-    tensor.bytes[i] = static_cast<std::uint8_t>((tensor.bytes[i] & 0x80) | (0x38 + random() % 8));
-  return tensor;
-}
-
 }  // namespace
 
 TEST_CASE("the kernels of the cuda engine make, apply and squash the deltas that a processor makes") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
-  std::vector<TestTensor> tensors = {weights("w", 22'000, random), random_tensor("f", {"F32", 32}, 70'001, random),
+  std::vector<TestTensor> tensors = {weights("w", 22'000 * k_row_elements, random),
+                                     random_tensor("f", {"F32", 32}, 70'001, random),
                                      random_tensor("u", {"U8", 8}, 100'003, random)};
   std::vector<PlacedFile> files = {{"m.safetensors", safetensors_file(tensors)}};
   std::vector<Bytes> deltas;

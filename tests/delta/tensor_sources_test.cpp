@@ -59,12 +59,12 @@ std::map<std::string, std::string> sources_of(const std::vector<PlacedFile>& bas
   return sources_of(base_of(base), next);
 }
 
-PlacedFile file_of(const std::vector<TestTensor>& tensors, std::string path = "m") {
+PlacedFile shard_of(const std::vector<TestTensor>& tensors, std::string path = "m") {
   return {std::move(path), safetensors_file(tensors)};
 }
 
 /// Weights as they are drawn before training: normal around zero.
-TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random, const char* dtype = "BF16") {
+TestTensor drawn_weights(std::string name, std::uint64_t count, std::mt19937_64& random, const char* dtype = "BF16") {
   TestTensor tensor{std::move(name), dtype, {count}, {}};
   std::normal_distribution<float> normal(0, 0.02F);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -111,18 +111,19 @@ TEST_CASE("tensors that were renamed are found by what is in them, of whatever d
   for (const char* dtype : {"BF16", "F32"}) {
     CAPTURE(dtype);
     std::vector<TestTensor> before;
-    for (int i = 0; i < 100; ++i) before.push_back(weights(std::to_string(i) + ".attn.weight", 1000, random, dtype));
-    const PlacedFile base = file_of(before);
+    for (int i = 0; i < 100; ++i)
+      before.push_back(drawn_weights(std::to_string(i) + ".attn.weight", 1000, random, dtype));
+    const PlacedFile base = shard_of(before);
     const auto check = [&](const std::function<std::string(int)>& name) {
       std::vector<TestTensor> after;
       for (int i = 0; i < 100; ++i)
         after.push_back(renamed(trained(before[static_cast<std::size_t>(i)], random), name(i)));
       for (const bool shuffled : {false, true}) {
         if (shuffled) std::shuffle(after.begin(), after.end(), random);
-        const auto found = sources_of({base}, file_of(after));
+        const auto found = sources_of({base}, shard_of(after));
         for (int i = 0; i < 100; ++i) CHECK(found.at(name(i)) == "m:" + std::to_string(i) + ".attn.weight");
       }
-      CHECK(delta_bytes({base}, file_of(after)) < file_of(after).bytes.size() / 2);
+      CHECK(delta_bytes({base}, shard_of(after)) < shard_of(after).bytes.size() / 2);
     };
     check([](int i) { return "model." + std::to_string(i) + ".attn.weight"; });
     check([](int i) { return "model.layers." + std::to_string(i) + ".attn.weight"; });
@@ -135,10 +136,10 @@ TEST_CASE("tensors whose new names have nothing of the old ones are found where 
   std::vector<TestTensor> before;
   std::vector<TestTensor> after;
   for (int i = 0; i < 200; ++i) {
-    before.push_back(weights("h." + std::to_string(i) + ".c_attn", 600, random));
+    before.push_back(drawn_weights("h." + std::to_string(i) + ".c_attn", 600, random));
     after.push_back(renamed(trained(before.back(), random), "block_" + std::to_string(i) + "/qkv"));
   }
-  const auto found = sources_of({file_of(before)}, file_of(after));
+  const auto found = sources_of({shard_of(before)}, shard_of(after));
   for (int i = 0; i < 200; ++i) {
     REQUIRE(found.at("block_" + std::to_string(i) + "/qkv") == "m:h." + std::to_string(i) + ".c_attn");
   }
@@ -146,37 +147,38 @@ TEST_CASE("tensors whose new names have nothing of the old ones are found where 
 
 TEST_CASE("names that are there are believed: two that were swapped cost bytes, not bits") {
   std::mt19937_64 random(seed());
-  const TestTensor a = weights("a", 3000, random);
-  const TestTensor b = weights("b", 3000, random);
-  const PlacedFile base = file_of({a, b});
-  const PlacedFile next = file_of({renamed(b, "a"), renamed(a, "b")});
+  const TestTensor a = drawn_weights("a", 3000, random);
+  const TestTensor b = drawn_weights("b", 3000, random);
+  const PlacedFile base = shard_of({a, b});
+  const PlacedFile next = shard_of({renamed(b, "a"), renamed(a, "b")});
   CHECK(sources_of({base}, next) == std::map<std::string, std::string>{{"a", "m:a"}, {"b", "m:b"}});
   CHECK(delta_bytes({base}, next) < 4 * next.bytes.size());
 }
 
 TEST_CASE("a tensor of another shape keeps its source, one of another size or dtype starts afresh") {
   std::mt19937_64 random(seed());
-  TestTensor reshaped = weights("reshaped", 3000, random);
-  const PlacedFile base = file_of({reshaped, weights("resized", 3000, random), weights("retyped", 2000, random)});
+  TestTensor reshaped = drawn_weights("reshaped", 3000, random);
+  const PlacedFile base =
+      shard_of({reshaped, drawn_weights("resized", 3000, random), drawn_weights("retyped", 2000, random)});
   reshaped.shape = {30, 10, 10};
-  TestTensor retyped = weights("retyped", 2000, random);
+  TestTensor retyped = drawn_weights("retyped", 2000, random);
   retyped.dtype = "F16";
-  const PlacedFile next = file_of({reshaped, weights("resized", 3001, random), retyped});
+  const PlacedFile next = shard_of({reshaped, drawn_weights("resized", 3001, random), retyped});
   CHECK(sources_of({base}, next) ==
         std::map<std::string, std::string>{{"reshaped", "m:reshaped"}, {"resized", "afresh"}, {"retyped", "afresh"}});
   delta_bytes({base}, next);
   // Renamed as well, and into another file.
-  const PlacedFile moved = file_of({renamed(reshaped, "new")});
-  CHECK(sources_of({file_of({}, "0"), base}, moved).at("new") == "m:reshaped");
+  const PlacedFile moved = shard_of({renamed(reshaped, "new")});
+  CHECK(sources_of({shard_of({}, "0"), base}, moved).at("new") == "m:reshaped");
 }
 
 TEST_CASE("tied tensors that are untied share a source, and tying them again needs none") {
   std::mt19937_64 random(seed());
-  const TestTensor embedding = weights("embed_tokens.weight", 5000, random);
+  const TestTensor embedding = drawn_weights("embed_tokens.weight", 5000, random);
   const TestTensor head = renamed(embedding, "lm_head.weight");
-  const TestTensor other = weights("norm.weight", 5000, random);
-  const PlacedFile tied = file_of({embedding, other});
-  const PlacedFile untied = file_of({embedding, head, other});
+  const TestTensor other = drawn_weights("norm.weight", 5000, random);
+  const PlacedFile tied = shard_of({embedding, other});
+  const PlacedFile untied = shard_of({embedding, head, other});
   CHECK(sources_of({tied}, untied).at("lm_head.weight") == "m:embed_tokens.weight");
   CHECK(delta_bytes({tied}, untied) < 2000);
   CHECK(sources_of({untied}, tied) ==
@@ -184,7 +186,7 @@ TEST_CASE("tied tensors that are untied share a source, and tying them again nee
                                            {"norm.weight", "m:norm.weight"}});
   CHECK(delta_bytes({untied}, tied) < 2000);
   // Only the head is left.
-  CHECK(sources_of({tied}, file_of({head, other})).at("lm_head.weight") == "m:embed_tokens.weight");
+  CHECK(sources_of({tied}, shard_of({head, other})).at("lm_head.weight") == "m:embed_tokens.weight");
 }
 
 TEST_CASE("many equal tensors under new names come from any of them, at no cost") {
@@ -194,18 +196,20 @@ TEST_CASE("many equal tensors under new names come from any of them, at no cost"
     before.push_back(constant("layers." + std::to_string(i) + ".norm", 2000));
     after.push_back(renamed(before.back(), "h" + std::to_string(i)));
   }
-  for (const auto& [name, source] : sources_of({file_of(before)}, file_of(after))) CHECK(source != "afresh");
-  CHECK(delta_bytes({file_of(before)}, file_of(after)) < 12'000);
+  for (const auto& [name, source] : sources_of({shard_of(before)}, shard_of(after))) CHECK(source != "afresh");
+  CHECK(delta_bytes({shard_of(before)}, shard_of(after)) < 12'000);
 }
 
 TEST_CASE("tensors that are new, or too small to be worth a search, start afresh") {
   std::mt19937_64 random(seed());
   CAPTURE(seed());
-  const TestTensor small = weights("small", 511, random);
-  const TestTensor searched = weights("searched", 512, random);
-  const PlacedFile base = file_of({small, searched, weights("other", 4000, random), {"empty", "BF16", {0}, {}}});
-  const PlacedFile next = file_of(
-      {renamed(small, "s"), renamed(searched, "l"), weights("new", 4000, random), {"also empty", "BF16", {0}, {}}});
+  const TestTensor small = drawn_weights("small", 511, random);
+  const TestTensor searched = drawn_weights("searched", 512, random);
+  const PlacedFile base = shard_of({small, searched, drawn_weights("other", 4000, random), {"empty", "BF16", {0}, {}}});
+  const PlacedFile next = shard_of({renamed(small, "s"),
+                                    renamed(searched, "l"),
+                                    drawn_weights("new", 4000, random),
+                                    {"also empty", "BF16", {0}, {}}});
   CHECK(sources_of({base}, next) ==
         std::map<std::string, std::string>{
             {"s", "afresh"}, {"l", "m:searched"}, {"new", "afresh"}, {"also empty", "afresh"}});
@@ -215,12 +219,12 @@ TEST_CASE("tensors that are new, or too small to be worth a search, start afresh
 
 TEST_CASE("the file at the same place is asked first, then the others, and those not needed are not named") {
   std::mt19937_64 random(seed());
-  const TestTensor a = weights("a", 1000, random);
-  const TestTensor b = weights("b", 1000, random);
-  const TestTensor c = weights("c", 1000, random);
-  const std::vector<PlacedFile> base = {file_of({a, c}, "1"), file_of({a, weights("unused", 900, random)}, "2"),
-                                        file_of({b}, "3")};
-  const PlacedFile next = file_of({a, b, renamed(c, "x.c"), renamed(b, "x.b")}, "1");
+  const TestTensor a = drawn_weights("a", 1000, random);
+  const TestTensor b = drawn_weights("b", 1000, random);
+  const TestTensor c = drawn_weights("c", 1000, random);
+  const std::vector<PlacedFile> base = {shard_of({a, c}, "1"), shard_of({a, drawn_weights("unused", 900, random)}, "2"),
+                                        shard_of({b}, "3")};
+  const PlacedFile next = shard_of({a, b, renamed(c, "x.c"), renamed(b, "x.b")}, "1");
   CHECK(sources_of(base, next) ==
         std::map<std::string, std::string>{{"a", "1:a"}, {"b", "3:b"}, {"x.c", "1:c"}, {"x.b", "3:b"}});
   const auto files = base_of(base);
@@ -230,18 +234,18 @@ TEST_CASE("the file at the same place is asked first, then the others, and those
 
 TEST_CASE("a delta that takes nothing from the base names none, and one that takes anything names it") {
   std::mt19937_64 random(seed());
-  const PlacedFile base = file_of({weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
+  const PlacedFile base = shard_of({drawn_weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
   const auto named = [&](const PlacedFile& next) {
     const Bytes delta = make_delta({base}, next).bytes;
     REQUIRE((apply_delta(delta, {base}) == next.bytes));
     return !open_delta(delta)->description().base.empty();
   };
-  CHECK_FALSE(named(file_of({weights("b", 2000, random)})));
-  CHECK_FALSE(named(file_of({})));
+  CHECK_FALSE(named(shard_of({drawn_weights("b", 2000, random)})));
+  CHECK_FALSE(named(shard_of({})));
   CHECK(named(base));
-  CHECK(named(file_of({{"empty", "BF16", {0}, {}}})));
+  CHECK(named(shard_of({{"empty", "BF16", {0}, {}}})));
   // The header is the base's, and no tensor is.
-  const PlacedFile other = file_of({weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
+  const PlacedFile other = shard_of({drawn_weights("a", 3000, random), {"empty", "BF16", {0}, {}}});
   CHECK(named(other));
 }
 
@@ -249,13 +253,13 @@ TEST_CASE("sources are found in files that exist only as deltas as in those file
   std::mt19937_64 random(seed());
   CAPTURE(seed());
   std::vector<TestTensor> tensors;
-  for (int i = 0; i < 20; ++i) tensors.push_back(weights("layer." + std::to_string(i), 2000, random));
-  const PlacedFile first = file_of(tensors);
+  for (int i = 0; i < 20; ++i) tensors.push_back(drawn_weights("layer." + std::to_string(i), 2000, random));
+  const PlacedFile first = shard_of(tensors);
   for (TestTensor& tensor : tensors) tensor = renamed(trained(std::move(tensor), random), "model." + tensor.name);
-  const PlacedFile second = file_of(tensors);
+  const PlacedFile second = shard_of(tensors);
   const auto version = version_of(make_delta({first}, second).bytes, {first});
   for (TestTensor& tensor : tensors) tensor = renamed(trained(std::move(tensor), random), "x." + tensor.name);
-  const PlacedFile third = file_of(tensors);
+  const PlacedFile third = shard_of(tensors);
   const auto found = sources_of({{"m", version.rebuilt}}, third);
   CHECK(found == sources_of({second}, third));
   for (const auto& [name, source] : found) CHECK("m:" + name.substr(2) == source);

@@ -13,13 +13,13 @@ namespace {
 using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
-                                     BlockChoice::whole, BlockChoice::afresh};
+constexpr BlockChoice k_known_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
+                                           BlockChoice::whole, BlockChoice::afresh};
 
 /// Applies broken blocks to elements that lie between forbidden pages, from bytes that do.
-class Victim {
+class BlockVictim {
  public:
-  Victim(const Engine& engine, const Bytes& base, ElementType type)
+  BlockVictim(const Engine& engine, const Bytes& base, ElementType type)
       : decoder_(engine), base_(base), type_(type), elements_(base.size()), coded_(12 * k_block_elements) {}
 
   enum class Outcome { taken, refused };
@@ -50,12 +50,12 @@ void each_block(std::size_t count, double density, Visit visit) {
   for (const Engine& engine : engines()) {
     if (!engine.usable()) continue;
     for (const ElementType type : k_element_types) {
-      for (const BlockChoice choice : k_choices) {
+      for (const BlockChoice choice : k_known_choices) {
         const Bytes base = random_bytes(random, count * type.width_bytes);
         const Bytes next = changed(base, type, density, random);
         Bytes coded;
         BlockEncoder(engine, choice).encode(base, next, type, coded);
-        Victim victim(engine, base, type);
+        BlockVictim victim(engine, base, type);
         visit(victim, coded, random);
       }
     }
@@ -66,10 +66,10 @@ void each_block(std::size_t count, double density, Visit visit) {
 
 TEST_CASE("a block cut at any length is refused") {
   for (const double density : {0.05, 0.6}) {
-    each_block(150, density, [](Victim& victim, const Bytes& coded, auto&) {
+    each_block(150, density, [](BlockVictim& victim, const Bytes& coded, auto&) {
       for (std::size_t length = 1; length < coded.size(); ++length) {
         CAPTURE(length);
-        if (victim.suffer(std::span(coded).first(length)) == Victim::Outcome::taken) FAIL("taken");
+        if (victim.suffer(std::span(coded).first(length)) == BlockVictim::Outcome::taken) FAIL("taken");
       }
     });
   }
@@ -77,7 +77,7 @@ TEST_CASE("a block cut at any length is refused") {
 
 TEST_CASE("a small block with any bit flipped is refused or harms nothing" * testing::needs_frames()) {
   for (const double density : {0.05, 0.6}) {
-    each_block(150, density, [](Victim& victim, Bytes coded, auto&) {
+    each_block(150, density, [](BlockVictim& victim, Bytes coded, auto&) {
       for (std::size_t bit = 0; bit < 8 * coded.size(); ++bit) {
         const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
         coded[bit / 8] ^= mask;
@@ -90,7 +90,7 @@ TEST_CASE("a small block with any bit flipped is refused or harms nothing" * tes
 
 TEST_CASE("a full block cut or changed here and there is refused or harms nothing" * testing::needs_frames()) {
   for (const double density : {0.02, 0.3}) {
-    each_block(k_block_elements, density, [](Victim& victim, Bytes coded, auto& random) {
+    each_block(k_block_elements, density, [](BlockVictim& victim, Bytes coded, auto& random) {
       for (int round = 0; round < 25; ++round) {
         // Mostly near the front, where the headers are.
         const std::size_t at = random() % (round % 2 == 0 ? std::min<std::size_t>(40, coded.size()) : coded.size());
@@ -98,7 +98,7 @@ TEST_CASE("a full block cut or changed here and there is refused or harms nothin
         coded[at] ^= mask;
         victim.suffer(coded);
         coded[at] ^= mask;
-        if (at != 0 && victim.suffer(std::span(coded).first(at)) == Victim::Outcome::taken) FAIL("taken");
+        if (at != 0 && victim.suffer(std::span(coded).first(at)) == BlockVictim::Outcome::taken) FAIL("taken");
       }
     });
   }
@@ -108,7 +108,7 @@ TEST_CASE("bytes that were never a block are refused or harm nothing" * testing:
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   for (const ElementType type : k_element_types) {
-    Victim victim(best_engine(), random_bytes(random, 300UL * type.width_bytes), type);
+    BlockVictim victim(best_engine(), random_bytes(random, 300UL * type.width_bytes), type);
     for (int round = 0; round < 3000; ++round) {
       Bytes coded = random_bytes(random, 1 + random() % 400);
       coded[0] &= static_cast<std::uint8_t>(round % 3 == 0 ? 0x17 : 0x13);

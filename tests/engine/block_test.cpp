@@ -14,8 +14,8 @@ namespace {
 using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
-                                     BlockChoice::whole,     BlockChoice::afresh, BlockChoice::unknown_bytes};
+constexpr BlockChoice k_block_choices[] = {BlockChoice::automatic, BlockChoice::sparse, BlockChoice::dense,
+                                           BlockChoice::whole,     BlockChoice::afresh, BlockChoice::unknown_bytes};
 
 /// One encoder and one decoder per engine that runs here, for one choice of mode.
 class Coders {
@@ -86,7 +86,7 @@ class Coders {
 void check_all(const std::vector<std::size_t>& counts, const std::vector<double>& densities) {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  for (const BlockChoice choice : k_choices) {
+  for (const BlockChoice choice : k_block_choices) {
     Coders coders(choice);
     for (const ElementType type : k_element_types) {
       for (const std::size_t count : counts) {
@@ -139,7 +139,7 @@ TEST_CASE("gaps around the escape and up to the whole block come back") {
 }
 
 TEST_CASE("steps around the escape and up to the largest come back") {
-  for (const BlockChoice choice : k_choices) {
+  for (const BlockChoice choice : k_block_choices) {
     Coders coders(choice);
     for (const ElementType type : k_element_types) {
       const std::uint64_t most = all_bits(type);

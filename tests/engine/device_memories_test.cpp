@@ -8,12 +8,11 @@
 #include <doctest/doctest.h>
 
 using namespace wdelta;
+using testing::k_mib;
 
 namespace {
 
 using Place = DeviceMemories::Place;
-constexpr std::size_t k_mib = std::size_t{1} << 20;
-
 }  // namespace
 
 TEST_CASE("memory that was given back is given out again, to whom it fits, and to one at a time") {

@@ -10,10 +10,9 @@
 #include <thread>
 
 using namespace wdelta;
+using testing::k_mib;
 
 namespace {
-
-constexpr std::size_t k_mib = std::size_t{1} << 20;
 
 std::uint8_t* bytes_of(const DeviceMemory& memory) { return static_cast<std::uint8_t*>(memory.begin()); }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace wdelta::testing {
@@ -21,6 +22,8 @@ inline constexpr std::array<ElementType, 8> k_element_types = {{{1, ElementKind:
                                                                 {4, ElementKind::floating},
                                                                 {8, ElementKind::integer},
                                                                 {8, ElementKind::floating}}};
+/// Those that have blocks with classes.
+inline constexpr std::span<const ElementType> k_classed_types(k_element_types.data(), 6);
 inline constexpr ElementType k_bf16 = {2, ElementKind::floating};
 
 inline std::uint64_t get(const std::uint8_t* elements, std::size_t i, std::uint8_t width_bytes) {

@@ -12,9 +12,9 @@ using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
 /// Decodes broken groups of one batch with every engine, from bytes and into elements that lie between forbidden pages.
-class Victim {
+class GroupVictim {
  public:
-  Victim(Bytes base, ElementType type, const MatrixPlace& place, std::uint32_t blocks_in_strip = 1)
+  GroupVictim(Bytes base, ElementType type, const MatrixPlace& place, std::uint32_t blocks_in_strip = 1)
       : base_(std::move(base)),
         type_(type),
         shape_(with_strips(shape_of(base_.size(), type, place), blocks_in_strip)),
@@ -89,25 +89,25 @@ void each_group(std::size_t count, double density, Visit visit) {
       encode_group(encoder, base, next, type, place, group);
       if (group.parameters.empty()) continue;
       REQUIRE(group.batch_bytes.size() == 1);
-      Victim victim(base, type, place, group.blocks_in_strip);
+      GroupVictim victim(base, type, place, group.blocks_in_strip);
       CAPTURE(int{type.width_bytes});
       CAPTURE(int(type.kind));
       CAPTURE(row);
-      REQUIRE((victim.suffer(group.parameters, group.bytes) == Victim::Outcome::taken));
+      REQUIRE((victim.suffer(group.parameters, group.bytes) == GroupVictim::Outcome::taken));
       visit(victim, group, random);
     }
   }
 }
 
-void must_refuse(Victim& victim, std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
-  if (victim.suffer(parameters, coded) == Victim::Outcome::taken) FAIL("taken");
+void must_refuse(GroupVictim& victim, std::span<const std::uint8_t> parameters, std::span<const std::uint8_t> coded) {
+  if (victim.suffer(parameters, coded) == GroupVictim::Outcome::taken) FAIL("taken");
 }
 
 }  // namespace
 
 TEST_CASE("parameters or a classed block cut at any length or with a byte behind are refused") {
   for (const double density : {0.1, 0.9}) {
-    each_group(300, density, [](Victim& victim, CodedGroup& group, auto&) {
+    each_group(300, density, [](GroupVictim& victim, CodedGroup& group, auto&) {
       for (std::size_t length = 0; length < group.parameters.size(); ++length) {
         CAPTURE(length);
         must_refuse(victim, std::span(group.parameters).first(length), group.bytes);
@@ -127,7 +127,7 @@ TEST_CASE("parameters or a classed block cut at any length or with a byte behind
 
 TEST_CASE("a small group with any bit flipped is refused or harms nothing, the same for every engine") {
   for (const double density : {0.1, 0.5, 0.9}) {
-    each_group(density < 0.5 ? 100 : 700, density, [](Victim& victim, CodedGroup& group, auto&) {
+    each_group(density < 0.5 ? 100 : 700, density, [](GroupVictim& victim, CodedGroup& group, auto&) {
       for (std::vector<std::uint8_t>* const part : {&group.parameters, &group.bytes}) {
         for (std::size_t bit = 0; bit < 8 * part->size(); ++bit) {
           const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
@@ -160,9 +160,9 @@ TEST_CASE(
         encode_group(encoder, base, changed(base, type, 0.3, random), type, place, told);
         encode_group(encoder, base, changed(base, type, 0.3, random), type, place, group);
       }
-      Victim victim(base, type, place, group.blocks_in_strip);
+      GroupVictim victim(base, type, place, group.blocks_in_strip);
       const auto suffer = [&] { return victim.suffer(group.parameters, group.bytes, told.parameters); };
-      REQUIRE((suffer() == Victim::Outcome::taken));
+      REQUIRE((suffer() == GroupVictim::Outcome::taken));
       for (std::vector<std::uint8_t>* const part : {&told.parameters, &group.parameters, &group.bytes}) {
         for (std::size_t bit = 0; bit < 8 * part->size(); ++bit) {
           const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
@@ -174,14 +174,14 @@ TEST_CASE(
       const Bytes whole = group.parameters;
       for (group.parameters.pop_back(); !group.parameters.empty(); group.parameters.pop_back()) {
         CAPTURE(group.parameters.size());
-        CHECK((suffer() == Victim::Outcome::refused));
+        CHECK((suffer() == GroupVictim::Outcome::refused));
       }
       group.parameters = whole;
       group.parameters.push_back(0);
-      CHECK((suffer() == Victim::Outcome::refused));
+      CHECK((suffer() == GroupVictim::Outcome::refused));
       group.parameters = whole;
       told.parameters.resize(2);
-      CHECK((suffer() == Victim::Outcome::refused));
+      CHECK((suffer() == GroupVictim::Outcome::refused));
     }
   }
 }
@@ -191,7 +191,7 @@ TEST_CASE("a full block or a batch with bytes changed here and there is refused 
                                        {k_block_elements, 0.5},
                                        {k_block_elements, 1.0},
                                        {3 * k_block_elements + 500, 0.01}}) {
-    each_group(count, density, [](Victim& victim, CodedGroup& group, auto& random) {
+    each_group(count, density, [](GroupVictim& victim, CodedGroup& group, auto& random) {
       for (int round = 0; round < 24; ++round) {
         std::vector<std::uint8_t>& part = round % 2 == 0 ? group.parameters : group.bytes;
         // Mostly near the front, where the states are, or at the end, where the raw bits are.
@@ -212,7 +212,7 @@ TEST_CASE("bytes that were never a group are refused or harm nothing") {
   std::mt19937_64 random(seed());
   for (const ElementType type : k_element_types) {
     for (const std::uint64_t row : {0, 2, 65536}) {
-      Victim victim(random_bytes(random, 300UL * type.width_bytes), type, {row, 65536});
+      GroupVictim victim(random_bytes(random, 300UL * type.width_bytes), type, {row, 65536});
       for (int round = 0; round < 1000; ++round) {
         Bytes parameters = random_bytes(random, random() % 100);
         Bytes coded = random_bytes(random, 1 + random() % 400);
@@ -235,7 +235,7 @@ TEST_CASE("a block that the group takes for another one is refused") {
   encode_group(encoder, base, next, type, {}, group);
   Bytes alone;
   BlockEncoder(best_engine()).encode(base, next, type, alone);
-  Victim victim(base, type, {});
+  GroupVictim victim(base, type, {});
   must_refuse(victim, group.parameters, alone);
   BlockDecoder decoder(best_engine());
   Bytes elements = base;
@@ -254,7 +254,7 @@ TEST_CASE("a batch with more changes than any may have is refused") {
   parameters.strips.push_back(parameters.strips.front());
   Bytes twice;
   parameters.write(twice, nullptr);
-  Victim victim(Bytes(2 * k_block_elements, 7), type, {});
+  GroupVictim victim(Bytes(2 * k_block_elements, 7), type, {});
   must_refuse(victim, twice, group.bytes);
 }
 
@@ -268,8 +268,8 @@ TEST_CASE("gaps that are longer than a strip are refused, whether any change has
   encode_group(encoder, base, next, type, {}, group);
   const std::uint32_t blocks_in_strip = group.blocks_in_strip;
   REQUIRE(blocks_in_strip > 1);
-  Victim victim(base, type, {}, blocks_in_strip);
-  REQUIRE((victim.suffer(group.parameters, group.bytes) == Victim::Outcome::taken));
+  GroupVictim victim(base, type, {}, blocks_in_strip);
+  REQUIRE((victim.suffer(group.parameters, group.bytes) == GroupVictim::Outcome::taken));
   const GroupShape shape = with_strips(shape_of(base.size(), type, {}), blocks_in_strip);
   GroupParameters parameters = GroupTables(group.parameters, shape).parameters();
   ClassCoding& coding = parameters.classes.front();

@@ -11,15 +11,15 @@ namespace {
 using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr BlockChoice k_choices[] = {BlockChoice::automatic, BlockChoice::classed, BlockChoice::unknown_bytes,
-                                     BlockChoice::sparse, BlockChoice::afresh};
+constexpr BlockChoice k_group_choices[] = {BlockChoice::automatic, BlockChoice::classed, BlockChoice::unknown_bytes,
+                                           BlockChoice::sparse, BlockChoice::afresh};
 
 }  // namespace
 
 TEST_CASE("decoding undoes encoding for short groups, the same bytes from every engine") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
-  for (const BlockChoice choice : k_choices) {
+  for (const BlockChoice choice : k_group_choices) {
     GroupCoders coders(choice);
     for (const ElementType type : k_element_types) {
       for (std::size_t count = 1; count <= 200; ++count) {

@@ -15,13 +15,6 @@
 
 namespace wdelta::testing {
 
-inline constexpr std::array<ElementType, 6> k_classed_types = {{{1, ElementKind::integer},
-                                                                {1, ElementKind::floating},
-                                                                {2, ElementKind::integer},
-                                                                {2, ElementKind::floating},
-                                                                {4, ElementKind::integer},
-                                                                {4, ElementKind::floating}}};
-
 inline GroupShape shape_of(std::size_t bytes, ElementType type, const MatrixPlace& place) {
   const std::uint64_t elements = bytes / type.width_bytes;
   return {type, (elements + k_block_elements - 1) / k_block_elements, elements, place};

@@ -4,6 +4,7 @@
 #include "elements.hpp"
 #include "engine/engine.hpp"
 #include "guarded.hpp"
+#include "kernel_rooms.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -78,13 +79,6 @@ const char* wrong_with(const Engine& engine, ElementType type, const Bytes& base
   if (!std::ranges::equal(elements, next)) return "merge_steps";
   if (!std::ranges::equal(from, base) || !std::ranges::equal(to, next)) return "an input was written to";
   return nullptr;
-}
-
-template <class Visit>
-void each_usable_engine(Visit visit) {
-  for (const Engine& engine : engines()) {
-    if (engine.usable()) visit(engine);
-  }
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct Vocabulary {
   }
 };
 
-std::string quoted(std::string_view text) {
+std::string as_json(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') out += '\\';
@@ -103,13 +103,13 @@ std::string tokenizer_json(const Training& training) {
                      "  \"model\": {\n    \"type\": \"BPE\",\n    \"vocab\": {";
   const char* separator = "\n";
   for (std::size_t token = 0; token < vocabulary.tokens.size(); ++token) {
-    text += separator + ("      " + quoted(vocabulary.tokens[token]) + ": " + std::to_string(token));
+    text += separator + ("      " + as_json(vocabulary.tokens[token]) + ": " + std::to_string(token));
     separator = ",\n";
   }
   text += "\n    },\n    \"merges\": [";
   separator = "\n";
   for (const std::string& merge : vocabulary.merges) {
-    text += separator + ("      " + quoted(merge));
+    text += separator + ("      " + as_json(merge));
     separator = ",\n";
   }
   return text + "\n    ]\n  }\n}\n";

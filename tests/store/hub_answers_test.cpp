@@ -19,7 +19,7 @@ const std::string k_hash(64, 'a');
 std::string entry(const std::string& members) { return R"([{"type":"file",)" + members + "}]"; }
 
 template <typename Call>
-Fault fault_of(Call call) {
+Fault fault_in_one_line(Call call) {
   try {
     call();
   } catch (const Error& error) {
@@ -62,9 +62,9 @@ TEST_CASE("a place in a bucket is taken apart as the Hub's own clients do") {
                             "buckets/me/r un",
                             "buckets/me/rün"}) {
     CAPTURE(wrong);
-    CHECK(fault_of([&] { parse(wrong); }) == Fault::usage);
+    CHECK(fault_in_one_line([&] { parse(wrong); }) == Fault::usage);
   }
-  CHECK(fault_of([&] { parse("buckets/me/" + std::string(94, 'x')); }) == Fault::usage);
+  CHECK(fault_in_one_line([&] { parse("buckets/me/" + std::string(94, 'x')); }) == Fault::usage);
   CHECK(parse("buckets/me/" + std::string(93, 'x')).bucket.size() == 96);
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("an answer that is none of the Hub's is the network's fault") {
       entry(R"("path":"a","size":1,"xetHash":")" + k_hash + R"(","uploadedAt":"2026-11-21T06:15:00.123Z")");
   CHECK(hub_files_from(whole, "list").size() == 1);
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    CHECK(fault_of([&] { hub_files_from(whole.substr(0, size), "list"); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { hub_files_from(whole.substr(0, size), "list"); }) == Fault::network);
   }
   for (const std::string& wrong :
        {std::string("{}"), std::string("[1]"), entry(R"("path":"a")"),
@@ -96,10 +96,10 @@ TEST_CASE("an answer that is none of the Hub's is the network's fault") {
         entry(R"("path":"a","size":1,"xetHash":")" + k_hash + R"(","uploadedAt":"yesterday")"),
         entry(R"("path":"a","size":1,"xetHash":")" + k_hash + R"(","uploadedAt":"2026-11-21T06:15:00x123Z")")}) {
     CAPTURE(wrong);
-    CHECK(fault_of([&] { hub_files_from(wrong, "list"); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { hub_files_from(wrong, "list"); }) == Fault::network);
   }
-  CHECK(fault_of([] { hub_batch_answer_from("<html>", "batch"); }) == Fault::network);
-  CHECK(fault_of([] { xet_token_from(R"({"accessToken":"a\nb","casUrl":"https://x","exp":1})", "token"); }) ==
+  CHECK(fault_in_one_line([] { hub_batch_answer_from("<html>", "batch"); }) == Fault::network);
+  CHECK(fault_in_one_line([] { xet_token_from(R"({"accessToken":"a\nb","casUrl":"https://x","exp":1})", "token"); }) ==
         Fault::network);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a model is named as the Hub's own clients name it") {
         std::string("hf://org/model@\xc3\xbc"), std::string("hf://org/../model"), std::string("hf://-org/model"),
         std::string("hf://org/model.git"), "hf://org/model@" + std::string(201, 'x')}) {
     CAPTURE(wrong);
-    CHECK(fault_of([&] { parse(wrong); }) == Fault::usage);
+    CHECK(fault_in_one_line([&] { parse(wrong); }) == Fault::usage);
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("files of a model are known by the SHA-256 of large ones and by git's 
   CHECK(files[1] == ModelFile{"c", 99, sha256, k_hash});
   CHECK(files[2] == ModelFile{"d", 9, sha256, ""});
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    CHECK(fault_of([&] { model_files_from(whole.substr(0, size), "tree"); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { model_files_from(whole.substr(0, size), "tree"); }) == Fault::network);
   }
   for (const std::string& wrong : {
            std::string("{}"),
@@ -150,7 +150,7 @@ TEST_CASE("files of a model are known by the SHA-256 of large ones and by git's 
                  R"(","size":1},"xetHash":"no")"),
        }) {
     CAPTURE(wrong);
-    CHECK(fault_of([&] { model_files_from(wrong, "tree"); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { model_files_from(wrong, "tree"); }) == Fault::network);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("a revision of a model stands for a commit") {
     const std::string id = model, sha = revision;  // clang 14 captures no bindings
     CAPTURE(id);
     CAPTURE(sha);
-    CHECK(fault_of([&] { model_revision_from(answer(id, sha, "null"), "model"); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { model_revision_from(answer(id, sha, "null"), "model"); }) == Fault::network);
   }
 }
 

@@ -24,8 +24,6 @@ using testing::ScratchDirectory;
 
 namespace {
 
-constexpr std::uint64_t k_page = Spool::k_page_bytes;
-
 /// An object in memory, and how often each of its pages was sent.
 struct Origin {
   std::vector<std::uint8_t> bytes;
@@ -45,7 +43,7 @@ struct Origin {
                         const std::uint64_t piece = std::min<std::uint64_t>(size_bytes - done, 70'000);
                         {
                           const std::lock_guard lock(mutex);
-                          ++sent[(offset + done) / k_page];
+                          ++sent[(offset + done) / Spool::k_page_bytes];
                         }
                         sink(std::span(bytes).subspan(offset + done, piece));
                         done += piece;
@@ -77,8 +75,10 @@ Arrived fetch(const FoundObject& found, const fs::path& path, const fs::path& sp
 TEST_CASE("a download writes the object's bytes, says their digest, reports each once and leaves nothing else") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, k_page, k_page + 1, 50 * k_page + 4'321}) {
-    for (const std::size_t beginning : {std::size_t{0}, std::min(size, k_page), std::min(size, 2 * k_page + 7)}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, Spool::k_page_bytes, Spool::k_page_bytes + 1,
+                                 50 * Spool::k_page_bytes + 4'321}) {
+    for (const std::size_t beginning :
+         {std::size_t{0}, std::min(size, Spool::k_page_bytes), std::min(size, 2 * Spool::k_page_bytes + 7)}) {
       for (const char* identity : {"", "store key tag"}) {
         CAPTURE(size);
         CAPTURE(beginning);
@@ -99,8 +99,8 @@ TEST_CASE("a download that broke off is gone on with, and what was damaged meanw
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
   Origin origin;
-  origin.bytes = testing::random_bytes(random, 40 * k_page + 99);
-  origin.sends_until = 30 * k_page;
+  origin.bytes = testing::random_bytes(random, 40 * Spool::k_page_bytes + 99);
+  origin.sends_until = 30 * Spool::k_page_bytes;
   const ScratchDirectory scratch;
   REQUIRE(fetch(origin.found("tag"), scratch / "out", scratch / "incoming").fault == Fault::network);
   CHECK_FALSE(fs::exists(scratch / "out"));
@@ -110,8 +110,8 @@ TEST_CASE("a download that broke off is gone on with, and what was damaged meanw
   for (const auto& entry : fs::directory_iterator(scratch / "incoming")) {
     if (entry.path().extension() == ".pages") continue;
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(damaged * k_page + 17));
-    file.put(static_cast<char>(origin.bytes[damaged * k_page + 17] ^ 1));
+    file.seekp(static_cast<std::streamoff>(damaged * Spool::k_page_bytes + 17));
+    file.put(static_cast<char>(origin.bytes[damaged * Spool::k_page_bytes + 17] ^ 1));
   }
   origin.sends_until = UINT64_MAX;
   origin.sent.clear();
@@ -126,14 +126,14 @@ TEST_CASE("a download that broke off is gone on with, and what was damaged meanw
 
 TEST_CASE("what arrives becomes the output without being written twice, with the mode of any other output") {
   Origin origin;
-  origin.bytes.assign(8 * k_page, 7);
+  origin.bytes.assign(8 * Spool::k_page_bytes, 7);
   const ScratchDirectory scratch;
   OutputFile plain(scratch / "plain");
   plain.commit(Overwrite::yes, Durability::cached);
   testing::RecordedProgress progress;
   OutputFile output(scratch / "out");
   download(origin.found("tag"), output, scratch / "incoming", {2, &progress, {}});
-  CHECK(taken_bytes_in(scratch.path()) < 9 * k_page);  // one copy, under the output's temporary name
+  CHECK(taken_bytes_in(scratch.path()) < 9 * Spool::k_page_bytes);  // one copy, under the output's temporary name
   output.commit(Overwrite::yes, Durability::synced);
   CHECK(fs::status(scratch / "out").permissions() == fs::status(scratch / "plain").permissions());
 }
@@ -143,7 +143,7 @@ TEST_CASE("where two file systems are in between, what arrived is copied") {
   const fs::path disk = "/var/tmp";
   if (are_on_one_file_system(memory, disk)) return;  // there is but one here
   Origin origin;
-  origin.bytes.assign(3 * k_page + 5, 9);
+  origin.bytes.assign(3 * Spool::k_page_bytes + 5, 9);
   const ScratchDirectory scratch;
   const fs::path elsewhere =
       (are_on_one_file_system(scratch.path(), memory) ? disk : memory) / scratch.path().filename();

@@ -24,10 +24,8 @@ using testing::ScratchDirectory;
 
 namespace {
 
-constexpr std::uint64_t k_page = Spool::k_page_bytes;
-
 /// An object in memory that counts how often each page was fetched.
-struct Origin {
+struct ReadOrigin {
   std::vector<std::uint8_t> bytes;
   std::mutex mutex;
   std::map<std::uint64_t, int> fetched;
@@ -41,7 +39,8 @@ struct Origin {
             [this](std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
               {
                 const std::lock_guard lock(mutex);
-                for (std::uint64_t page = offset / k_page; page * k_page < offset + size_bytes; ++page) {
+                for (std::uint64_t page = offset / Spool::k_page_bytes;
+                     page * Spool::k_page_bytes < offset + size_bytes; ++page) {
                   ++fetched[page];
                 }
               }
@@ -61,7 +60,7 @@ std::vector<std::uint8_t> read(const ByteReader& reader, std::uint64_t offset, s
   return bytes;
 }
 
-bool is_part(const std::vector<std::uint8_t>& part, const Origin& origin, std::uint64_t offset) {
+bool is_part(const std::vector<std::uint8_t>& part, const ReadOrigin& origin, std::uint64_t offset) {
   return std::ranges::equal(part, std::span(origin.bytes).subspan(offset, part.size()));
 }
 
@@ -70,9 +69,10 @@ bool is_part(const std::vector<std::uint8_t>& part, const Origin& origin, std::u
 TEST_CASE("a remote object reads as its bytes, at any offset, from many threads, each page fetched once") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
-  for (const std::size_t size : {std::size_t{1}, k_page, k_page + 1, 20 * k_page + 12'345}) {
+  for (const std::size_t size :
+       {std::size_t{1}, Spool::k_page_bytes, Spool::k_page_bytes + 1, 20 * Spool::k_page_bytes + 12'345}) {
     CAPTURE(size);
-    Origin origin{testing::random_bytes(random, size), {}, {}, UINT64_MAX};
+    ReadOrigin origin{testing::random_bytes(random, size), {}, {}, UINT64_MAX};
     const ScratchDirectory scratch;
     {
       const auto ahead = std::make_shared<ReadAhead>(4);
@@ -85,7 +85,7 @@ TEST_CASE("a remote object reads as its bytes, at any offset, from many threads,
           std::mt19937_64 own(seed);
           for (int i = 0; i < 50; ++i) {
             const std::uint64_t offset = own() % size;
-            const std::uint64_t count = own() % std::min<std::uint64_t>(size - offset, 3 * k_page) + 1;
+            const std::uint64_t count = own() % std::min<std::uint64_t>(size - offset, 3 * Spool::k_page_bytes) + 1;
             if (!is_part(read(reader, offset, std::min(count, size - offset)), origin, offset)) wrong = true;
           }
         });
@@ -96,13 +96,14 @@ TEST_CASE("a remote object reads as its bytes, at any offset, from many threads,
       CHECK(fault_of([&] { read(reader, size, 1); }) == Fault::corrupt);
     }
     for (const auto& [page, count] : origin.fetched) CHECK(count == 1);
-    for (std::uint64_t page = 0; (page + 1) * k_page <= size / 2; ++page) CHECK_FALSE(origin.fetched.contains(page));
+    for (std::uint64_t page = 0; (page + 1) * Spool::k_page_bytes <= size / 2; ++page)
+      CHECK_FALSE(origin.fetched.contains(page));
     CHECK(std::filesystem::is_empty(scratch.path()));
   }
 }
 
 TEST_CASE("a header costs one page; reads that follow each other are met by what was fetched ahead") {
-  Origin origin{std::vector<std::uint8_t>(64 * k_page, 7), {}, {}, UINT64_MAX};
+  ReadOrigin origin{std::vector<std::uint8_t>(64 * Spool::k_page_bytes, 7), {}, {}, UINT64_MAX};
   const ScratchDirectory scratch;
   const auto ahead = std::make_shared<ReadAhead>(4);
   {
@@ -112,32 +113,32 @@ TEST_CASE("a header costs one page; reads that follow each other are met by what
   }
   CHECK(origin.fetched.size() == 1);
   const RemoteReader reader(origin.object(), {}, scratch.path(), ahead);
-  for (std::uint64_t page = 0; page < 16; page += 4) read(reader, page * k_page, 4 * k_page);
-  read(reader, 40 * k_page, k_page);  // is coming or here: nobody asked for it
+  for (std::uint64_t page = 0; page < 16; page += 4) read(reader, page * Spool::k_page_bytes, 4 * Spool::k_page_bytes);
+  read(reader, 40 * Spool::k_page_bytes, Spool::k_page_bytes);  // is coming or here: nobody asked for it
   const std::lock_guard lock(origin.mutex);
   CHECK(origin.fetched.size() > 17);
 }
 
 TEST_CASE("a read fails with its reason, and succeeds when that is gone") {
-  Origin origin{std::vector<std::uint8_t>(10 * k_page, 7), {}, {}, 3 * k_page};
+  ReadOrigin origin{std::vector<std::uint8_t>(10 * Spool::k_page_bytes, 7), {}, {}, 3 * Spool::k_page_bytes};
   const ScratchDirectory scratch;
   const RemoteReader reader(origin.object(), {}, scratch.path(), std::make_shared<ReadAhead>(2));
-  CHECK(is_part(read(reader, 0, 3 * k_page), origin, 0));
-  CHECK(fault_of([&] { read(reader, 2 * k_page, 3 * k_page); }) == Fault::network);
+  CHECK(is_part(read(reader, 0, 3 * Spool::k_page_bytes), origin, 0));
+  CHECK(fault_of([&] { read(reader, 2 * Spool::k_page_bytes, 3 * Spool::k_page_bytes); }) == Fault::network);
   origin.fails_from = UINT64_MAX;
-  CHECK(is_part(read(reader, 2 * k_page, 8 * k_page), origin, 2 * k_page));
+  CHECK(is_part(read(reader, 2 * Spool::k_page_bytes, 8 * Spool::k_page_bytes), origin, 2 * Spool::k_page_bytes));
 }
 
 TEST_CASE("what had arrived when a program failed is not fetched again, unless it was damaged meanwhile") {
   std::mt19937_64 random(testing::seed());
   CAPTURE(testing::seed());
-  Origin origin{testing::random_bytes(random, 8 * k_page), {}, {}, 5 * k_page};
+  ReadOrigin origin{testing::random_bytes(random, 8 * Spool::k_page_bytes), {}, {}, 5 * Spool::k_page_bytes};
   const ScratchDirectory scratch;
   const auto read_all_of = [&](const std::string& identity) {
     const RemoteReader reader(origin.object(identity), {}, scratch.path(), std::make_shared<ReadAhead>(1));
     for (std::uint64_t page = 0; page < 8; ++page) {
-      const auto bytes = read(reader, page * k_page, k_page);
-      CHECK(is_part(bytes, origin, page * k_page));
+      const auto bytes = read(reader, page * Spool::k_page_bytes, Spool::k_page_bytes);
+      CHECK(is_part(bytes, origin, page * Spool::k_page_bytes));
     }
   };
   REQUIRE(fault_of([&] { read_all_of("store key tag"); }) == Fault::network);
@@ -145,8 +146,8 @@ TEST_CASE("what had arrived when a program failed is not fetched again, unless i
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
     if (entry.path().extension() == ".pages") continue;
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(k_page + 17));
-    file.put(static_cast<char>(origin.bytes[k_page + 17] ^ 1));
+    file.seekp(static_cast<std::streamoff>(Spool::k_page_bytes + 17));
+    file.put(static_cast<char>(origin.bytes[Spool::k_page_bytes + 17] ^ 1));
   }
   origin.fails_from = UINT64_MAX;
   origin.fetched.clear();
@@ -161,12 +162,12 @@ TEST_CASE("what had arrived when a program failed is not fetched again, unless i
 }
 
 TEST_CASE("pages left by programs that never came back are removed when they are old, and only then") {
-  Origin origin{std::vector<std::uint8_t>(2 * k_page, 7), {}, {}, k_page};
+  ReadOrigin origin{std::vector<std::uint8_t>(2 * Spool::k_page_bytes, 7), {}, {}, Spool::k_page_bytes};
   const ScratchDirectory scratch;
   const auto fail = [&](const std::string& identity) {
     fault_of([&] {
       const RemoteReader reader(origin.object(identity), {}, scratch.path(), std::make_shared<ReadAhead>(1));
-      read(reader, 0, 2 * k_page);
+      read(reader, 0, 2 * Spool::k_page_bytes);
     });
   };
   fail("a");
@@ -181,7 +182,7 @@ TEST_CASE("pages left by programs that never came back are removed when they are
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
     std::filesystem::last_write_time(entry.path(), long_ago);
   }
-  const Spool next(scratch.path(), "b", k_page);
+  const Spool next(scratch.path(), "b", Spool::k_page_bytes);
   CHECK(std::distance(std::filesystem::directory_iterator(scratch.path()), {}) == 2);
 }
 

@@ -24,6 +24,8 @@
 
 namespace wdelta::testing {
 
+inline constexpr std::size_t k_mib = std::size_t{1} << 20;
+
 /// What crossed between the host and its device, and how much of the device was taken.
 struct DeviceTraffic {
   std::atomic<std::uint64_t> uploaded_bytes = 0;

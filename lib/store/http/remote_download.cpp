@@ -14,22 +14,15 @@ namespace wdelta {
 
 namespace {
 
-constexpr std::uint64_t k_page = Spool::k_page_bytes;
 // What one request brings: of a small object less, so that there is something to do for each transfer.
 constexpr std::uint64_t k_fewest_run_pages = 8;
 constexpr std::uint64_t k_most_run_pages = 16;
-
-// Pages that follow each other.
-struct Run {
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-};
 
 class Download {
  public:
   Download(const RemoteObject& object, const std::filesystem::path& directory, const Execution& transfers)
       : object_(&object), execution_(&transfers), spool_(directory, object.identity, object.size_bytes) {
-    is_here_.resize((object.size_bytes + k_page - 1) / k_page);
+    is_here_.resize((object.size_bytes + Spool::k_page_bytes - 1) / Spool::k_page_bytes);
     for (const std::uint64_t page : spool_.found_pages()) {
       if (!is_here_[page]) execution_->progress->advance(page_bytes(page));
       is_here_[page] = true;
@@ -38,16 +31,16 @@ class Download {
 
   void take(std::span<const std::uint8_t> beginning) {
     for (std::uint64_t page = 0; page < is_here_.size(); ++page) {
-      if (page * k_page + page_bytes(page) > beginning.size()) return;
-      if (!is_here_[page]) write_page(page, beginning.subspan(page * k_page, page_bytes(page)));
+      if (page * Spool::k_page_bytes + page_bytes(page) > beginning.size()) return;
+      if (!is_here_[page]) write_page(page, beginning.subspan(page * Spool::k_page_bytes, page_bytes(page)));
       is_here_[page] = true;
     }
   }
 
   void fetch_rest() {
-    const std::vector<Run> runs = missing();
+    const std::vector<PageRun> runs = missing();
     parallel_for(runs.size(), *execution_, [&] {
-      return [&, page = Buffer()](std::size_t index) mutable { fetch(runs[index], page.of_size(k_page)); };
+      return [&, page = Buffer()](std::size_t index) mutable { fetch(runs[index], page.of_size(Spool::k_page_bytes)); };
     });
   }
 
@@ -59,8 +52,8 @@ class Download {
     for (std::uint64_t page = 0; page < is_here_.size(); ++page) {
       execution_->check_stop();
       const auto bytes = buffer.of_size(page_bytes(page));
-      spool_.read_at(page * k_page, bytes);
-      output.write_at(page * k_page, bytes);
+      spool_.read_at(page * Spool::k_page_bytes, bytes);
+      output.write_at(page * Spool::k_page_bytes, bytes);
     }
     spool_.forget();
     return digest;
@@ -68,13 +61,13 @@ class Download {
 
  private:
   std::size_t page_bytes(std::uint64_t page) const {
-    return static_cast<std::size_t>(std::min(k_page, object_->size_bytes - page * k_page));
+    return static_cast<std::size_t>(std::min(Spool::k_page_bytes, object_->size_bytes - page * Spool::k_page_bytes));
   }
 
-  std::vector<Run> missing() const {
+  std::vector<PageRun> missing() const {
     const std::uint64_t shares = std::max<std::uint64_t>(execution_->threads, 1) * 2;
     const std::uint64_t most = std::clamp(is_here_.size() / shares, k_fewest_run_pages, k_most_run_pages);
-    std::vector<Run> runs;
+    std::vector<PageRun> runs;
     for (std::uint64_t page = 0; page < is_here_.size(); ++page) {
       if (is_here_[page]) continue;
       const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == page;
@@ -89,10 +82,11 @@ class Download {
     execution_->progress->advance(bytes.size());
   }
 
-  void fetch(Run run, std::span<std::uint8_t> room) {
+  void fetch(PageRun run, std::span<std::uint8_t> room) {
     const std::uint64_t end = run.first + run.count;
     std::size_t filled = 0;
-    object_->fetch(run.first * k_page, (end - 1) * k_page + page_bytes(end - 1) - run.first * k_page,
+    object_->fetch(run.first * Spool::k_page_bytes,
+                   (end - 1) * Spool::k_page_bytes + page_bytes(end - 1) - run.first * Spool::k_page_bytes,
                    [&](std::span<const std::uint8_t> bytes) {
                      while (!bytes.empty()) {
                        if (run.first == end)

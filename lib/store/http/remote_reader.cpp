@@ -17,17 +17,11 @@ namespace wdelta {
 
 namespace {
 
-constexpr std::uint64_t k_page = Spool::k_page_bytes;
 constexpr std::uint64_t k_run_pages = 8;    // what one request brings when reads follow each other
 constexpr std::uint64_t k_near_pages = 64;  // threads that share a file read it in about this order
 constexpr std::uint64_t k_window_pages = 64;
 
 enum class Page : std::uint8_t { absent, coming, here };
-
-struct Run {
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-};
 
 // Ends a fetch that nobody waits for any more.
 struct NobodyWaits {};
@@ -38,7 +32,7 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
   State(RemoteObject remote, const std::filesystem::path& directory)
       : object(std::move(remote)),
         spool(directory, object.identity, object.size_bytes),
-        pages((object.size_bytes + k_page - 1) / k_page, Page::absent) {
+        pages((object.size_bytes + Spool::k_page_bytes - 1) / Spool::k_page_bytes, Page::absent) {
     for (const std::uint64_t page : spool.found_pages()) pages[page] = Page::here;
   }
 
@@ -52,11 +46,13 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
   std::atomic<bool> is_closed = false;
   std::atomic<bool> has_failed = false;
 
-  std::uint64_t page_end(std::uint64_t page) const { return std::min((page + 1) * k_page, object.size_bytes); }
+  std::uint64_t page_end(std::uint64_t page) const {
+    return std::min((page + 1) * Spool::k_page_bytes, object.size_bytes);
+  }
 
   // Under the lock: takes a stretch of absent pages from `first` on for the caller to fetch.
-  Run claim(std::uint64_t first, std::uint64_t most) {
-    Run run{first, 0};
+  PageRun claim(std::uint64_t first, std::uint64_t most) {
+    PageRun run{first, 0};
     while (run.count < most && first + run.count < pages.size() && pages[first + run.count] == Page::absent) {
       pages[first + run.count++] = Page::coming;
     }
@@ -64,25 +60,25 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
   }
 
   // Under the lock: nobody fetches it after all, and nobody has waited for it.
-  void unclaim(Run run) {
+  void unclaim(PageRun run) {
     for (std::uint64_t i = 0; i < run.count; ++i) pages[run.first + i] = Page::absent;
   }
 
-  void set(Run run, Page to) {
+  void set(PageRun run, Page to) {
     const std::lock_guard lock(mutex);
     for (std::uint64_t i = 0; i < run.count; ++i) pages[run.first + i] = to;
     changed.notify_all();
   }
 
-  void fetch(Run run, const std::atomic<bool>* given_up) {
+  void fetch(PageRun run, const std::atomic<bool>* given_up) {
     std::vector<std::uint8_t> page;
-    page.reserve(k_page);
-    Run rest = run;
+    page.reserve(Spool::k_page_bytes);
+    PageRun rest = run;
     const auto take = [&](std::span<const std::uint8_t> bytes) {
       if (given_up != nullptr && *given_up) throw NobodyWaits();
       while (!bytes.empty()) {
         if (rest.count == 0) throw Error(Fault::network, object.name, "more bytes came than were asked for");
-        const std::uint64_t begin = rest.first * k_page;
+        const std::uint64_t begin = rest.first * Spool::k_page_bytes;
         const std::uint64_t wanted = page_end(rest.first) - begin;
         const auto piece = bytes.first(std::min<std::size_t>(bytes.size(), wanted - page.size()));
         page.insert(page.end(), piece.begin(), piece.end());
@@ -96,7 +92,8 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
       }
     };
     try {
-      object.fetch(run.first * k_page, page_end(run.first + run.count - 1) - run.first * k_page, take);
+      object.fetch(run.first * Spool::k_page_bytes,
+                   page_end(run.first + run.count - 1) - run.first * Spool::k_page_bytes, take);
       if (rest.count > 0) throw Error(Fault::network, object.name, "fewer bytes came than were asked for");
     } catch (const NobodyWaits&) {
       throw;
@@ -114,7 +111,7 @@ RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> be
       read_ahead_(std::move(read_ahead)),
       exceptions_at_birth_(std::uncaught_exceptions()) {
   for (std::uint64_t page = 0; page < state_->pages.size(); ++page) {
-    const std::uint64_t begin = page * k_page;
+    const std::uint64_t begin = page * Spool::k_page_bytes;
     const std::uint64_t size_bytes = state_->page_end(page) - begin;
     if (begin + size_bytes > beginning.size()) break;
     if (state_->pages[page] == Page::here) continue;
@@ -140,8 +137,8 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
                 fmt::format("bytes {} to {} asked for, it has {}", offset, offset + bytes.size(), size_bytes()));
   }
   if (bytes.empty()) return;
-  const std::uint64_t first = offset / k_page;
-  const std::uint64_t last = (offset + bytes.size() - 1) / k_page;
+  const std::uint64_t first = offset / Spool::k_page_bytes;
+  const std::uint64_t last = (offset + bytes.size() - 1) / Spool::k_page_bytes;
 
   std::unique_lock lock(state.mutex);
   const bool is_near = first <= state.frontier + k_near_pages && last + k_near_pages >= state.frontier;
@@ -150,7 +147,7 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
   // The first pages of a file may be all that is wanted of it: a header.
   const std::uint64_t window = state.streak < 4 ? 0 : std::min<std::uint64_t>(state.streak * 2, k_window_pages);
   for (std::uint64_t page = last + 1; page < std::min(state.frontier + window, state.pages.size());) {
-    const Run run = state.claim(page, k_run_pages);
+    const PageRun run = state.claim(page, k_run_pages);
     page += std::max<std::uint64_t>(run.count, 1);
     if (run.count == 0) continue;
     const bool is_coming = read_ahead_->submit([shared = state_, run] {
@@ -172,7 +169,7 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
     } else if (state.pages[page] == Page::coming) {
       state.changed.wait(lock);
     } else {
-      const Run run = state.claim(page, last - page + 1);
+      const PageRun run = state.claim(page, last - page + 1);
       lock.unlock();
       state.fetch(run, nullptr);
       lock.lock();

@@ -13,6 +13,12 @@
 
 namespace wdelta {
 
+/// Pages that follow each other.
+struct PageRun {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
 /// A file that holds those pages of a remote object that have arrived. Where the object has an identity the file keeps
 /// its name when a program is killed, and the next one goes on with the pages that are there: each is written down with
 /// its value in the BLAKE3 tree of the whole, and believed when that is right. Safe to use from several threads for

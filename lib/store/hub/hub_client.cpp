@@ -20,7 +20,6 @@ namespace wdelta {
 
 namespace {
 
-constexpr std::size_t k_page_files = 1000;     // of a listing; also lines of a batch, and paths looked up at once
 constexpr std::int64_t k_token_margin_s = 60;  // a transfer must not begin with a token that is about to expire
 constexpr int k_rounds = 5;                    // of a batch whose lines are not all done
 

@@ -6,12 +6,16 @@
 #include "store/http/http_client.hpp"
 #include "store/http/retry.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace wdelta {
+
+/// Files of a page of a listing; also lines of a batch, and paths looked up at once.
+inline constexpr std::size_t k_page_files = 1000;
 
 /// What the Hub is asked over its REST interface.
 struct HubQuestion {

@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t k_page_files = 1000;
-
 /// The files of a model at a commit.
 class FilesOfModel final : public HubFiles {
  public:

@@ -72,6 +72,6 @@ class OnDevice {
   }                                                                                      \
   static void function(::wdelta::Device& device)
 #define WDELTA_LAW_CONCAT(a, b) a##b
-#define WDELTA_LAW_LINE(line, name) WDELTA_LAW_OF(WDELTA_LAW_CONCAT(law_, line), name)
+#define WDELTA_LAW_NUMBER(number, name) WDELTA_LAW_OF(WDELTA_LAW_CONCAT(law_, number), name)
 /// Like TEST_CASE, with `Device& device` in it.
-#define DEVICE_LAW(name) WDELTA_LAW_LINE(__LINE__, name)
+#define DEVICE_LAW(name) WDELTA_LAW_NUMBER(__COUNTER__, name)

@@ -15,8 +15,6 @@ namespace {
 using namespace testing;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::span<const ElementType> k_classed_types(k_element_types.data(), 6);
-
 enum class Ranks { all_there, one_beyond };
 
 void set_bounds(DevicePatch& patch, const Bytes& bounds) {

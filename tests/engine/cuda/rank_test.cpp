@@ -7,8 +7,6 @@ namespace {
 
 using namespace testing;
 
-constexpr std::span<const ElementType> k_classed_types(k_element_types.data(), 6);
-
 /// Ascending bounds of up to 16 classes.
 Bytes random_bounds(std::mt19937_64& random) {
   Bytes bounds = random_bytes(random, random() % 16);
