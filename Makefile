@@ -11,12 +11,13 @@ SIZE     ?= 1G
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 120
 SEED     ?=
+UNITY    ?=
 SIZE_8G_IN_MIB = $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
 
 .PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda bench-push memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
-all: deps ## build the program: build/wdelta
-	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+all: deps ## build the program: build/wdelta (UNITY=OFF, once: each source by itself)
+	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(if $(UNITY),-DCMAKE_UNITY_BUILD=$(UNITY))
 	@cmake --build $(BUILD) -j $(JOBS)
 
 deps: ## install what the system lacks (Debian, Ubuntu; root or sudo)

@@ -8,6 +8,7 @@ usage: clang_test.py BUILD: what was configured there. Skipped where there is no
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -47,6 +48,15 @@ def reading(command):
     return kept
 
 
+def sources_alone(command):
+    """The same command for each source that it compiles: CMake puts several into one."""
+    file = Path(command["file"])
+    if file.parent.name != "Unity":
+        return [command]
+    sources = re.findall(r'#include "(.*)"', file.read_text())
+    return [{**command, "file": source} for source in sources]
+
+
 def read_headers(folder):
     """Reads HEADERS into a file there, and returns its name."""
     source, result = os.path.join(folder, "headers.hpp"), os.path.join(folder, "headers.pch")
@@ -72,7 +82,7 @@ def main():
         print("skipped: there is no clang")
         return SKIPPED
     with open(os.path.join(sys.argv[1], "compile_commands.json")) as file:
-        commands = list(filter(reading, json.load(file)))
+        commands = [alone for command in json.load(file) for alone in sources_alone(command) if reading(alone)]
     # Half of the cores: it is one test of many.
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, os.cpu_count() // 2)) as pool:
         headers = read_headers(folder)
