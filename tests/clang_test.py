@@ -23,7 +23,7 @@ FOLDERS = [ROOT / "lib", ROOT / "cmd", ROOT / "tests" / "fuzz", ROOT / "tests" /
 COMPILERS = {".cpp": "clang++", ".c": "clang"}
 # What says how a source is to be read; all else is about what is made of it.
 READING = ("-I", "-D", "-std", "-m", "-W", "-f")
-OF_CODE = ("-fPIC", "-fPIE")
+OF_CODE = ("-fPIC", "-fPIE", "-falign-")
 
 # Read once for all sources that are to be read in the usual way.
 HEADERS = ("algorithm", "atomic", "charconv", "chrono", "filesystem", "fmt/format.h", "fstream", "functional", "map",
@@ -43,7 +43,7 @@ def reading(command):
     for word, following in zip(words[1:], [*words[2:], ""]):
         if word == "-isystem":
             kept += [word, following]
-        elif word.startswith(READING) and word not in OF_CODE:
+        elif word.startswith(READING) and not word.startswith(OF_CODE):
             kept.append(word)
     return kept
 
