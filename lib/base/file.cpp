@@ -81,6 +81,14 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   return stamp_from(status);
 }
 
+std::optional<std::int64_t> set_times_to_now(const std::filesystem::path& path) {
+  const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+  struct stat status {};
+  if (::utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW) != 0 || ::lstat(path.c_str(), &status) != 0)
+    return std::nullopt;
+  return nanoseconds(status.st_mtim);
+}
+
 File File::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO by mistake must fail below, not wait for a writer.
   Fd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));

@@ -52,6 +52,10 @@ struct FileStamp {
 /// From when on, by the clock of its file system, no change leaves a file both its mtime and its ctime.
 std::int64_t settled_ns(const FileStamp& stamp);
 
+/// Sets the times of a file to now, which is returned, by the clock of its file system. Nothing where that cannot be
+/// done.
+std::optional<std::int64_t> set_times_to_now(const std::filesystem::path& path);
+
 /// The stamp of a regular file, symlinks followed; nothing when there is none. Throws local for anything else there.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 

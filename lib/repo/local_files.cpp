@@ -21,9 +21,16 @@ std::optional<Digest> vouched_for(const PullState& state, std::int64_t state_mti
 
 }  // namespace
 
+PullState::Pulled LocalFiles::Held::pulled() const {
+  PullState::Pulled pulled{digest, *file.stamp};
+  if (!is_settled) pulled.stamp.ctime_ns = 0;
+  return pulled;
+}
+
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,
                   const RecipeGraph& recipes, const Execution& execution) {
   const auto state_stamp = stamp_of(pull_folder(directory) / "state.json");
+  const auto begun_ns = set_times_to_now(pull_lock(directory));
   const Checkpoint checkpoint = Checkpoint::open(directory, Shards::any, {}, Others::tell_apart);
   LocalFiles local;
   const auto is_known = [&](const std::string& place) {
@@ -49,8 +56,9 @@ LocalFiles survey(const std::filesystem::path& directory, const PullState& state
     const auto known = state.files.find(file.path);
     const auto expected = state.expected.find(file.path);
     auto digest = state_stamp ? vouched_for(state, state_stamp->mtime_ns, file) : std::nullopt;
+    const bool is_settled = digest || (begun_ns && settled_ns(*file.stamp) < *begun_ns);
     if (!digest) digest = digest_of(*file.open(), execution);
-    local.held.emplace(file.path, LocalFiles::Held{file, *digest});
+    local.held.emplace(file.path, LocalFiles::Held{file, *digest, is_settled});
     if (want != nullptr && want->identity.digest == *digest) continue;
     const bool ours = (known != state.files.end() && known->second.digest == *digest) ||
                       (expected != state.expected.end() && expected->second == *digest) || recipes.can_make(*digest);

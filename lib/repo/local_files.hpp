@@ -20,6 +20,10 @@ struct LocalFiles {
   struct Held {
     CheckpointFile file;
     Digest digest;
+    bool is_settled;  ///< no change since it was hashed can have left it its stamp
+
+    /// What a state says of it; its stamp vouches for nothing unless it is settled.
+    PullState::Pulled pulled() const;
   };
   std::map<std::string, Held> held;        ///< places of the commit or of the state, their digests known
   std::vector<std::string> changed;        ///< places of bytes that no pull wrote and no recipe makes, or of no file
@@ -28,8 +32,8 @@ struct LocalFiles {
   std::vector<std::string> strays;         ///< other unknown ones: files, FIFOs, symlinks to nothing
 };
 
-/// Looks at every file. Reads those that the state does not vouch for: a stamp is believed only when it is older than
-/// the state by more than the coarsest clock's grain.
+/// Looks at every file; its pull holds the lock. Reads those that the state does not vouch for: a stamp is believed
+/// only when it is older than the state, and than the hashing of its file, by more than the grain of its clock.
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,
                   const RecipeGraph& recipes, const Execution& execution);
 

@@ -86,7 +86,7 @@ std::uint64_t side_by_side_bytes(const PullPlan& plan, const fs::path& directory
 // a local change.
 PullState state_at_work(const Repository& repository, const Manifest& manifest, const LocalFiles& local) {
   PullState state = state_of(repository);
-  for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
+  for (const auto& [place, held] : local.held) state.files[place] = held.pulled();
   for (const ManifestFile& file : manifest.files) state.expected[file.identity.path] = file.identity.digest;
   return state;
 }

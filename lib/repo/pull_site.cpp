@@ -70,7 +70,7 @@ bool is_unused(const fs::path& directory) {
 
 bool remove_if_unused(const fs::path& directory) {
   if (!is_unused(directory)) return false;
-  ::unlink((pull_folder(directory) / "lock").c_str());
+  ::unlink(pull_lock(directory).c_str());
   ::rmdir(pull_folder(directory).c_str());
   return ::rmdir(directory.c_str()) == 0;
 }
@@ -84,7 +84,7 @@ bool is_complete(const fs::path& directory) try {
 
 // Nothing when the directory vanished meanwhile.
 std::optional<FileLock> lock_in(const fs::path& directory, const Execution& execution) try {
-  return FileLock(pull_folder(directory) / "lock", "waiting for another pull into this directory", execution);
+  return FileLock(pull_lock(directory), "waiting for another pull into this directory", execution);
 } catch (const Error& error) {
   if (error.fault() != Fault::not_found) throw;
   return std::nullopt;

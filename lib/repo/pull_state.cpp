@@ -22,6 +22,8 @@ fs::path state_path(const fs::path& directory) { return pull_folder(directory) /
 
 fs::path pull_folder(const fs::path& directory) { return directory / ".wdelta"; }
 
+fs::path pull_lock(const fs::path& directory) { return pull_folder(directory) / "lock"; }
+
 fs::path incoming_folder(const fs::path& directory) { return pull_folder(directory) / "incoming"; }
 
 fs::path aside_folder(const fs::path& directory) { return pull_folder(directory) / "aside"; }

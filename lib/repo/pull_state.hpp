@@ -26,6 +26,8 @@ struct PullState {
 };
 
 std::filesystem::path pull_folder(const std::filesystem::path& directory);
+/// What a pull holds while it is at work there.
+std::filesystem::path pull_lock(const std::filesystem::path& directory);
 /// Where files are while they arrive; what a pull that was killed left there the next one goes on with.
 std::filesystem::path incoming_folder(const std::filesystem::path& directory);
 /// Where indexes and config files are until the weights are complete.

@@ -109,7 +109,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   PullState state = state_of(repository);
   state.commit = commit.id;
   if (replaces && !start.plan.changes_anything()) {
-    for (const auto& [place, held] : local.held) state.files[place] = {held.digest, *held.file.stamp};
+    for (const auto& [place, held] : local.held) state.files[place] = held.pulled();
     save_pull_state(site.directory(), state);
     remove_work_folders(site.directory());
     return report;

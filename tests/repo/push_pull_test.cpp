@@ -31,6 +31,18 @@ void make_newer(const fs::path& path) {
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(10));
 }
 
+void set_mtime(const fs::path& path, std::int64_t time_ns) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {time_ns / 1'000'000'000, time_ns % 1'000'000'000}};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
+std::uint64_t bytes_hashed_by_pull(const World& world) {
+  StageClock stages;
+  RecordedProgress progress;
+  world.pull("main", world / "out", Execution{1, &progress, {}, &stages});
+  return stages.total(Stage::hash).bytes;
+}
+
 void make_older(const fs::path& path) {
   fs::last_write_time(path, fs::last_write_time(path) - std::chrono::seconds(10));
 }
@@ -233,12 +245,6 @@ TEST_CASE("what a pull wrote is not hashed by the next one once its stamps tell 
   const World world;
   world.push_step(0);
   world.pull("main", world / "out");
-  const auto hashed_bytes = [&] {
-    StageClock stages;
-    RecordedProgress progress;
-    world.pull("main", world / "out", Execution{1, &progress, {}, &stages});
-    return stages.total(Stage::hash).bytes;
-  };
   const auto last_settled_ns = [&] {
     std::int64_t last = 0;
     for (const auto& [place, content] : commit_files(0))
@@ -246,14 +252,29 @@ TEST_CASE("what a pull wrote is not hashed by the next one once its stamps tell 
     return last;
   };
   const fs::path state = pull_folder(world / "out") / "state.json";
-  const auto saved_at = [&](std::int64_t time_ns) {
-    const timespec times[2] = {{0, UTIME_OMIT}, {time_ns / 1'000'000'000, time_ns % 1'000'000'000}};
-    REQUIRE(::utimensat(AT_FDCWD, state.c_str(), times, 0) == 0);
-  };
-  saved_at(last_settled_ns());
-  CHECK(hashed_bytes() > 0);
-  saved_at(last_settled_ns() + 1'000'000'000);  // the next moment that any file system has
-  CHECK(hashed_bytes() == 0);
+  set_mtime(state, last_settled_ns() + 1'000'000'000);  // the next moment that any file system has
+  CHECK(bytes_hashed_by_pull(world) == 0);
+  set_mtime(state, last_settled_ns());
+  CHECK(bytes_hashed_by_pull(world) > 0);
+}
+
+TEST_CASE("what was hashed while a change could have left it its stamp is hashed by the next pull too") {
+  const World world;
+  world.push_step(0);
+  world.pull("main", world / "out");
+  const fs::path shard = world / "out/model-1.safetensors";
+  const fs::path state = pull_folder(world / "out") / "state.json";
+  const std::int64_t now_ns = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  for (const bool is_settled : {false, true}) {
+    CAPTURE(is_settled);
+    const std::int64_t changed_ns = now_ns + (is_settled ? -3600 : 3600) * 1'000'000'000LL;
+    set_mtime(shard, changed_ns);
+    std::this_thread::sleep_for(std::chrono::seconds(settled_ns(stamp_of(shard).value()) % 1'000'000'000 == 0 ? 3 : 0) +
+                                std::chrono::milliseconds(50));
+    CHECK(bytes_hashed_by_pull(world) >= fs::file_size(shard));
+    set_mtime(state, now_ns + 7200 * 1'000'000'000LL);
+    CHECK((bytes_hashed_by_pull(world) == 0) == is_settled);
+  }
 }
 
 TEST_CASE("a pull waits for stamps to settle where files are large, and they soon will") {
