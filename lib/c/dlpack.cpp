@@ -8,8 +8,7 @@
 #include <string_view>
 
 // The binary interface, as its documentation has it.
-extern "C" {
-namespace {
+namespace wdelta {
 
 struct DlDevice {
   std::int32_t type;
@@ -30,10 +29,11 @@ struct DlTensor {
   std::uint64_t byte_offset;
 };
 
-}  // namespace
+}  // namespace wdelta
 
+extern "C" {
 struct DLManagedTensor {
-  DlTensor tensor;
+  wdelta::DlTensor tensor;
   void* owner;
   void (*deleter)(DLManagedTensor*);
 };
@@ -43,7 +43,7 @@ struct DLManagedTensorVersioned {
   void* owner;
   void (*deleter)(DLManagedTensorVersioned*);
   std::uint64_t flags;
-  DlTensor tensor;
+  wdelta::DlTensor tensor;
 };
 }
 

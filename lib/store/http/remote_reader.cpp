@@ -21,14 +21,14 @@ constexpr std::uint64_t k_run_pages = 8;    // what one request brings when read
 constexpr std::uint64_t k_near_pages = 64;  // threads that share a file read it in about this order
 constexpr std::uint64_t k_window_pages = 64;
 
-enum class Page : std::uint8_t { absent, coming, here };
-
 // Ends a fetch that nobody waits for any more.
 struct NobodyWaits {};
 
 }  // namespace
 
 struct RemoteReader::State : std::enable_shared_from_this<State> {
+  enum class Page : std::uint8_t { absent, coming, here };
+
   State(RemoteObject remote, const std::filesystem::path& directory)
       : object(std::move(remote)),
         spool(directory, object.identity, object.size_bytes),
@@ -114,9 +114,9 @@ RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> be
     const std::uint64_t begin = page * Spool::k_page_bytes;
     const std::uint64_t size_bytes = state_->page_end(page) - begin;
     if (begin + size_bytes > beginning.size()) break;
-    if (state_->pages[page] == Page::here) continue;
+    if (state_->pages[page] == State::Page::here) continue;
     state_->spool.write_page(page, beginning.subspan(begin, size_bytes));
-    state_->pages[page] = Page::here;
+    state_->pages[page] = State::Page::here;
   }
 }
 
@@ -164,9 +164,9 @@ void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) 
     }
   }
   for (std::uint64_t page = first; page <= last;) {
-    if (state.pages[page] == Page::here) {
+    if (state.pages[page] == State::Page::here) {
       ++page;
-    } else if (state.pages[page] == Page::coming) {
+    } else if (state.pages[page] == State::Page::coming) {
       state.changed.wait(lock);
     } else {
       const PageRun run = state.claim(page, last - page + 1);
