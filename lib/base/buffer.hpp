@@ -11,7 +11,7 @@
 namespace wdelta {
 
 /// Of memory and of files. Where pages are larger they are multiples of this.
-inline constexpr std::size_t k_page_bytes = 4096;
+inline constexpr std::size_t k_memory_page_bytes = 4096;
 
 /// Page-aligned scratch memory that is not zeroed again and keeps its pages: a thread reads segment after segment into
 /// the same one, so that the page faults are paid once. Mapped rather than allocated, so that it goes back to the
@@ -40,7 +40,8 @@ class Buffer {
   }
 
  private:
-  explicit Buffer(std::size_t size_bytes) : capacity_((size_bytes + k_page_bytes - 1) / k_page_bytes * k_page_bytes) {
+  explicit Buffer(std::size_t size_bytes)
+      : capacity_((size_bytes + k_memory_page_bytes - 1) / k_memory_page_bytes * k_memory_page_bytes) {
     bytes_ = ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes_ == MAP_FAILED) {
       bytes_ = nullptr;

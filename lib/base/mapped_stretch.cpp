@@ -76,7 +76,7 @@ std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std
     --mapped_at_a_time;
     return std::nullopt;
   }
-  const std::size_t skipped = offset % k_page_bytes;
+  const std::size_t skipped = offset % k_memory_page_bytes;
   void* const pages =
       ::mmap(nullptr, skipped + size_bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset - skipped));
   if (pages == MAP_FAILED) {
@@ -90,7 +90,7 @@ bool MappedStretch::bring(std::size_t at, std::size_t size_bytes) const {
   if (!is_cached(fd_, offset_ + at, size_bytes)) return false;
   // One call for all pages, where each would else be a fault, or some: prefetches do not cause any. Linux before 5.14
   // has no such call.
-  const std::size_t before = (skipped_ + at) % k_page_bytes;
+  const std::size_t before = (skipped_ + at) % k_memory_page_bytes;
   std::uint8_t* const begin = static_cast<std::uint8_t*>(pages_) + skipped_ + at - before;
   return ::madvise(begin, before + size_bytes, MADV_POPULATE_READ) == 0;
 }

@@ -24,7 +24,7 @@ std::span<std::uint8_t> Window::extend(std::size_t size_bytes) {
 // Makes room for `size_bytes` behind what is held.
 void Window::move_to_front(std::size_t size_bytes) {
   const std::size_t held_bytes = end_ - begin_;
-  const std::uint64_t zero = begin_ / k_page_bytes * k_page_bytes;
+  const std::uint64_t zero = begin_ / k_memory_page_bytes * k_memory_page_bytes;
   const std::size_t needed = static_cast<std::size_t>(end_ - zero) + size_bytes;
   std::uint8_t* const held = held_bytes == 0 ? nullptr : bytes(begin_, end_).data();
   if (needed > capacity_) {

@@ -22,7 +22,7 @@ bool HostMemory::is_pinned_for(Device& device, const Execution& execution) {
   // Its pages are made here by all threads; a driver makes them one after the other.
   for_each_stretch(bytes_.size(), execution, [&] {
     return [&](std::size_t begin, std::size_t size) {
-      for (std::size_t at = begin; at < begin + size; at += k_page_bytes) bytes_[at] = 0;
+      for (std::size_t at = begin; at < begin + size; at += k_memory_page_bytes) bytes_[at] = 0;
     };
   });
   pin_ = device.pins().pin(bytes_);

@@ -69,7 +69,7 @@ void require_origins(const std::vector<Origin>& origins, const Execution& execut
 }
 
 // What is written in whole pages costs least.
-static_assert(k_page_bytes % Blake3Segment::k_unit_bytes == 0);
+static_assert(k_memory_page_bytes % Blake3Segment::k_unit_bytes == 0);
 // What of a segment may wait until others have written: with it a window still stays in the caches.
 constexpr std::uint64_t k_most_unwritten_bytes = std::uint64_t{512} << 10;
 
@@ -117,7 +117,7 @@ class SegmentWriter {
         patched = piece.end();
       }
       // The first piece ends in the page where blocks do, and those that follow are as long as what was read.
-      const std::uint64_t unit = hashed == segment.begin ? k_page_bytes : Blake3Segment::k_full_width_bytes;
+      const std::uint64_t unit = hashed == segment.begin ? k_memory_page_bytes : Blake3Segment::k_full_width_bytes;
       const std::uint64_t ready = last ? segment.end() : hashed + (patched - hashed) / unit * unit;
       if (ready <= hashed) return;
       const auto result = window_.bytes(hashed, ready);

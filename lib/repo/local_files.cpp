@@ -23,7 +23,7 @@ std::optional<Digest> vouched_for(const PullState& state, std::int64_t state_mti
 
 PullState::Pulled LocalFiles::Held::pulled() const {
   PullState::Pulled pulled{digest, *file.stamp};
-  if (!is_settled) pulled.stamp.ctime_ns = 0;
+  if (!is_settled) pulled.stamp.ctime_ns = PullState::k_no_ctime_ns;
   return pulled;
 }
 

@@ -15,6 +15,8 @@ namespace wdelta {
 
 /// What pull keeps beside a checkpoint, in DIR/.wdelta/state.json: wdelta-repository(5), "Beside a pulled checkpoint".
 struct PullState {
+  /// A ctime that no file has: the stamp vouches for nothing. (0 is what file systems say that know none.)
+  static constexpr std::int64_t k_no_ctime_ns = -1;
   struct Pulled {
     Digest digest;
     FileStamp stamp;

@@ -18,7 +18,7 @@ namespace {
 // How many settle times a writer waits for a store to show what it took.
 constexpr int k_patience = 10;
 // How often an entry is written when replies are lost.
-constexpr int k_attempts = 3;
+constexpr int k_ref_attempts = 3;
 
 Error moved_meanwhile(RefKind kind, const std::string& name) {
   return {Fault::conflict, name,
@@ -103,7 +103,7 @@ std::vector<std::string> Refs::write_contested(RefKind kind, const std::string& 
       // first one might change; an entry of its own for the same commit harms nobody.
       settle(execution);
       if (entries_of(kind, name).is_rooted(entry.write)) return writes;
-      if (attempt == k_attempts) throw;
+      if (attempt == k_ref_attempts) throw;
     }
   }
 }

@@ -231,6 +231,22 @@ TEST_CASE("stamps settle soon where times have parts of seconds, and in two seco
   CHECK(settled(9 * k_second_ns + 1, 8 * k_second_ns + 1) == 9 * k_second_ns + 20'000'001);
 }
 
+TEST_CASE("the times of a file are set to now by its file system, whose clock that tells") {
+  const ScratchDirectory scratch;
+  const fs::path path = scratch / "file";
+  put_file(path, "content");
+  fs::create_symlink("file", scratch / "link");
+  fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
+  const std::int64_t before_ns = stamp_of(path)->mtime_ns;
+  const std::int64_t link_ns = set_times_to_now(scratch / "link").value();
+  CHECK(stamp_of(path)->mtime_ns == before_ns);  // it is the link's times
+  const std::int64_t now_ns = set_times_to_now(path).value();
+  CHECK(now_ns >= link_ns);
+  CHECK(now_ns > before_ns);
+  CHECK(stamp_of(path)->mtime_ns == now_ns);
+  CHECK(set_times_to_now(scratch / "none") == std::nullopt);
+}
+
 TEST_CASE("a time that nanoseconds are not enough for is later, or earlier, than any other") {
   const ScratchDirectory scratch;
   put_file(scratch / "file", "content");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
 #include "repo/commit_checkpoint.hpp"
+#include "repo/local_files.hpp"
 #include "repo/pull_state.hpp"
 #include "repo/world.hpp"
 #include "testing/fault.hpp"
@@ -34,6 +35,12 @@ void make_newer(const fs::path& path) {
 void set_mtime(const fs::path& path, std::int64_t time_ns) {
   const timespec times[2] = {{0, UTIME_OMIT}, {time_ns / 1'000'000'000, time_ns % 1'000'000'000}};
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
+/// Until the ctime of what was changed just now has settled: soon where times have parts of seconds.
+void wait_until_settled(const fs::path& path) {
+  const bool is_fine = stamp_of(path)->ctime_ns % 1'000'000'000 != 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_fine ? 50 : 3000));
 }
 
 std::uint64_t bytes_hashed_by_pull(const World& world) {
@@ -269,11 +276,30 @@ TEST_CASE("what was hashed while a change could have left it its stamp is hashed
     CAPTURE(is_settled);
     const std::int64_t changed_ns = now_ns + (is_settled ? -3600 : 3600) * 1'000'000'000LL;
     set_mtime(shard, changed_ns);
-    std::this_thread::sleep_for(std::chrono::seconds(settled_ns(stamp_of(shard).value()) % 1'000'000'000 == 0 ? 3 : 0) +
-                                std::chrono::milliseconds(50));
+    wait_until_settled(shard);
     CHECK(bytes_hashed_by_pull(world) >= fs::file_size(shard));
     set_mtime(state, now_ns + 7200 * 1'000'000'000LL);
     CHECK((bytes_hashed_by_pull(world) == 0) == is_settled);
+  }
+}
+
+TEST_CASE("where a file system does not tell its time nothing that was hashed is vouched for") {
+  const World world;
+  world.push_step(0);
+  world.pull("main", world / "out");
+  const Repository repository = world.repository();
+  const Commit commit = repository.commit(repository.resolve("main"));
+  const RecipeGraph recipes = repository.recipes(commit);
+  for (const auto& [place, content] : commit_files(0)) wait_until_settled(world / "out" / place);
+  for (const bool tells_time : {true, false}) {
+    CAPTURE(tells_time);
+    if (!tells_time) fs::remove(pull_lock(world / "out"));
+    const LocalFiles local = survey(world / "out", {}, commit.manifest, recipes, SilentExecution());
+    REQUIRE(local.held.size() == commit_files(0).size());
+    for (const auto& [place, held] : local.held) {
+      CHECK(held.is_settled == tells_time);
+      CHECK((held.pulled().stamp.ctime_ns == stamp_of(world / "out" / place)->ctime_ns) == tells_time);
+    }
   }
 }
 

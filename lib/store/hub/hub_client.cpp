@@ -78,8 +78,9 @@ HubClient::Listing HubClient::list(const std::string& prefix) const {
   Listing listing;
   // The last slash is left out, and what has the prefix for the beginning of a longer name is sorted out here.
   const std::string folder = prefix.substr(0, prefix.size() - (prefix.ends_with('/') ? 1 : 0));
-  const std::string path = fmt::format("/api/buckets/{}/tree{}{}?recursive=true&limit={}", bucket_,
-                                       folder.empty() ? "" : "/", percent_encoded(folder, Slashes::kept), k_page_files);
+  const std::string path =
+      fmt::format("/api/buckets/{}/tree{}{}?recursive=true&limit={}", bucket_, folder.empty() ? "" : "/",
+                  percent_encoded(folder, Slashes::kept), k_hub_page_files);
   std::string cursor;
   std::set<std::string> seen;
   for (;;) {
@@ -106,8 +107,8 @@ std::vector<HubFile> HubClient::look_up_page(std::span<const std::string> paths)
 
 std::vector<HubFile> HubClient::look_up(std::span<const std::string> paths) const {
   std::vector<HubFile> files;
-  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_page_files))) {
-    for (HubFile& file : look_up_page(paths.first(std::min(paths.size(), k_page_files))))
+  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_hub_page_files))) {
+    for (HubFile& file : look_up_page(paths.first(std::min(paths.size(), k_hub_page_files))))
       files.push_back(std::move(file));
   }
   return files;
@@ -137,9 +138,9 @@ void HubClient::add_file_once(const HubAddition& addition) const {
 }
 
 void HubClient::add_files(std::span<const HubAddition> additions) const {
-  for (; !additions.empty(); additions = additions.subspan(std::min(additions.size(), k_page_files))) {
+  for (; !additions.empty(); additions = additions.subspan(std::min(additions.size(), k_hub_page_files))) {
     std::map<std::string, const HubAddition*> open;
-    for (const HubAddition& addition : additions.first(std::min(additions.size(), k_page_files))) {
+    for (const HubAddition& addition : additions.first(std::min(additions.size(), k_hub_page_files))) {
       open[addition.path] = &addition;  // the last one of a path counts
     }
     for (int round = 1; !open.empty(); ++round) {
@@ -170,8 +171,8 @@ void HubClient::add_files(std::span<const HubAddition> additions) const {
 }
 
 void HubClient::delete_files(std::span<const std::string> paths) const {
-  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_page_files))) {
-    std::vector<std::string> open(paths.begin(), paths.begin() + std::min(paths.size(), k_page_files));
+  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_hub_page_files))) {
+    std::vector<std::string> open(paths.begin(), paths.begin() + std::min(paths.size(), k_hub_page_files));
     for (int round = 1; !open.empty(); ++round) {
       std::vector<std::string> lines;
       for (const std::string& path : open) lines.push_back(Json{{"type", "deleteFile"}, {"path", path}}.dump());

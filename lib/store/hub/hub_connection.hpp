@@ -15,7 +15,7 @@
 namespace wdelta {
 
 /// Files of a page of a listing; also lines of a batch, and paths looked up at once.
-inline constexpr std::size_t k_page_files = 1000;
+inline constexpr std::size_t k_hub_page_files = 1000;
 
 /// What the Hub is asked over its REST interface.
 struct HubQuestion {

@@ -74,7 +74,7 @@ std::vector<ModelFile> HubModels::list(const ModelCommit& at) const {
   std::set<std::string> seen;
   for (;;) {
     const std::string path = fmt::format("/api/models/{}/tree/{}?recursive=true&limit={}{}", at.model, at.commit,
-                                         k_page_files, cursor.empty() ? "" : "&cursor=" + cursor);
+                                         k_hub_page_files, cursor.empty() ? "" : "&cursor=" + cursor);
     const HttpResponse page = ask({"GET", path, "", ""}, {at.model, at.commit});
     for (ModelFile& file : model_files_from(page.text, at.name())) files.push_back(std::move(file));
     const auto next = next_cursor(page.header_or_empty("link"));
@@ -88,8 +88,8 @@ std::vector<ModelFile> HubModels::list(const ModelCommit& at) const {
 std::vector<ModelFile> HubModels::look_up(const ModelCommit& at, std::span<const std::string> paths) const {
   std::vector<ModelFile> files;
   const std::string path = fmt::format("/api/models/{}/paths-info/{}", at.model, at.commit);
-  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_page_files))) {
-    const auto some = paths.first(std::min(paths.size(), k_page_files));
+  for (; !paths.empty(); paths = paths.subspan(std::min(paths.size(), k_hub_page_files))) {
+    const auto some = paths.first(std::min(paths.size(), k_hub_page_files));
     const std::string body =
         Json{{"paths", std::vector<std::string>(some.begin(), some.end())}, {"expand", false}}.dump();
     const HttpResponse response = ask({"POST", path, body, "application/json"}, {at.model, at.commit});
