@@ -23,7 +23,7 @@ FOLDERS = [ROOT / "lib", ROOT / "cmd", ROOT / "tests" / "fuzz", ROOT / "tests" /
 COMPILERS = {".cpp": "clang++", ".c": "clang"}
 # What says how a source is to be read; all else is about what is made of it.
 READING = ("-I", "-D", "-std", "-m", "-W", "-f")
-OF_CODE = ("-fPIC", "-fPIE", "-falign-")
+OF_CODE = ("-fPIC", "-fPIE", "-falign-", "-fno-move-loop-invariants")
 
 # Of these one or the other is built.
 ALTERNATIVES = re.compile(r"absent\.cpp$|/cuda/runtime_[a-z_]*\.cpp$")

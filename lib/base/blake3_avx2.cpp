@@ -186,11 +186,11 @@ class BlocksInRow {
 
   __attribute__((always_inline)) const Words (&message(std::size_t block) const)[16] { return messages_[block % 2]; }
 
-  using NextMoves = Moves<k_lanes, k_lanes>;
+  using NextMoves = Moves<std::uint32_t, k_lanes, k_lanes>;
   // The last block is followed by none: it is moved again, to where nobody looks.
   __attribute__((always_inline)) NextMoves aside(std::size_t block) {
     const std::size_t next = block + 1 < k_blake3_chunk_blocks ? block + 1 : block;
-    return {first_chunk_ + next * k_blake3_block_bytes, messages_[(block + 1) % 2]};
+    return {first_chunk_ + next * k_blake3_block_bytes, reinterpret_cast<std::uint32_t*>(messages_[(block + 1) % 2])};
   }
 
  private:

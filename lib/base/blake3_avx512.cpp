@@ -88,6 +88,8 @@ WDELTA_INLINE void mix_all(State (&states)[Groups], const Message<Groups>& messa
     if (!is_first) mix<k_half, (Step + 6) % 7>(states[1], message.words[1], schedule);
   }
   between.behind(28 * round + 7 * Half + Step);
+  // None of the third row is asked for before the next half's fifth step.
+  if constexpr (Step == 5) between.borrow(4 * round + Half, states[0].c[(Half + 1) % 4]);
 }
 
 template <unsigned Half, std::size_t Groups, class Between>
@@ -120,6 +122,7 @@ struct Prefetching {
       _mm_prefetch(ahead + k_blake3_block_bytes * (step / k_each), _MM_HINT_T1);
     }
   }
+  __attribute__((always_inline)) void borrow(unsigned half, Words& words) const { aside.borrow(half, words); }
 };
 
 template <std::size_t Groups, class Between>
@@ -213,6 +216,7 @@ class ScatteredBlocks {
  public:
   explicit ScatteredBlocks(const std::uint8_t* const* inputs, Take take = {}) : inputs_(inputs), take_(take) {}
 
+  __attribute__((always_inline)) const std::uint8_t* first_input() const { return inputs_[0]; }
   __attribute__((always_inline)) const Message<Groups>& message(std::size_t block) {
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < Groups; ++g)
@@ -227,33 +231,121 @@ class ScatteredBlocks {
   Message<Groups> message_;
 };
 
-// The same of 32 chunks that lie one behind the other, of which only the first block is shuffled: for processors whose
-// rounds leave no port to shuffles (make bench, 4 MiB, GB/s so, and where all are shuffled: Zen 4 7.6 and 7.1, Xeon 6
-// 8.3 and 7.5, Zen 5, from cache, 11.2 and 12.4; the Xeon has 7.4 of both while a neighbour keeps it busy).
-class BlocksInRow {
+constexpr std::size_t k_chunks_in_row = 2 * k_lanes;
+
+// The same of rows of 32 chunks that lie one behind the other, for processors whose rounds leave no port to shuffles. A
+// block's words are moved in pairs while the rounds are at the block before, and only two shuffles are left for each
+// pair. Where chunks are copied, that is done two blocks ahead of the rounds, and words are moved out of the copy (make
+// bench, "copy", Xeon 6: 5.9 GB/s, and 5.4 where all is shuffled).
+template <bool IsCopied>
+class RowsOfChunks {
+  using Pairs = Moves<std::uint64_t, k_chunks_in_row, k_lanes>;
+
  public:
   static constexpr std::size_t k_groups = 2;
 
-  explicit BlocksInRow(const std::uint8_t* const* inputs) : first_chunk_(inputs[0]) {
+  /// `count` rows from `first` on, which are copied to `distance` bytes away.
+  RowsOfChunks(const std::uint8_t* first, std::size_t count, std::ptrdiff_t distance)
+      : row_(first), last_row_(first + (count - 1) * k_row_bytes), distance_(distance) {
+    const Pairs pairs(first + distance, pairs_);
+    for (unsigned lane = 0; lane < k_chunks_in_row; ++lane) {
+      if constexpr (IsCopied) {
+        const std::uint8_t* const chunk = first + lane * k_blake3_chunk_bytes;
+        ReadAndCopy{distance}(chunk);
+        ReadAndCopy{distance}(chunk + k_blake3_block_bytes);
+      }
+#pragma GCC unroll 8
+      for (unsigned pair = 0; pair < Pairs::k_words; ++pair) pairs.move(lane, pair);
+    }
+  }
+
+  __attribute__((always_inline)) bool is_done() const { return row_ > last_row_; }
+  __attribute__((always_inline)) void next() { row_ += k_row_bytes; }
+
+  __attribute__((always_inline)) const std::uint8_t* first_input() const { return row_; }
+
+  // The next block's.
+  __attribute__((always_inline)) const Message<k_groups>& message(std::size_t) {
 #pragma GCC unroll 2
-    for (std::size_t g = 0; g < k_groups; ++g) load_transposed(inputs + g * k_lanes, 0, messages_[0].words[g]);
+    for (std::size_t g = 0; g < k_groups; ++g) {
+#pragma GCC unroll 8
+      for (std::size_t pair = 0; pair < Pairs::k_words; ++pair) {
+        const std::uint64_t* const from = pairs_ + (g * Pairs::k_words + pair) * k_lanes;
+        const __m512 some = _mm512_load_ps(from);
+        const __m512 others = _mm512_load_ps(from + k_lanes / 2);
+        message_.words[g][2 * pair] = _mm512_castps_si512(_mm512_shuffle_ps(some, others, 0x88));
+        message_.words[g][2 * pair + 1] = _mm512_castps_si512(_mm512_shuffle_ps(some, others, 0xdd));
+      }
+    }
+    return message_;
   }
 
-  __attribute__((always_inline)) const Message<k_groups>& message(std::size_t block) const {
-    return messages_[block % 2];
-  }
+  class Aside {
+   public:
+    Aside(RowsOfChunks& rows, std::size_t block)
+        : pairs_(rows.block(block + 1) + rows.distance_, rows.pairs_),
+          from_(rows.block(block + 2)),
+          to_(const_cast<std::uint8_t*>(from_) + rows.distance_),
+          parked_(&rows.parked_) {
+      // What is hashed already must not be read again: somebody may have written to it.
+      if (rows.is_behind_last(block + 2)) from_ = to_;
+    }
 
-  using NextMoves = Moves<k_groups * k_lanes, k_lanes>;
-  // The last block is followed by none: it is moved again, to where nobody looks.
-  __attribute__((always_inline)) NextMoves aside(std::size_t block) {
-    const std::size_t next = block + 1 < k_blake3_chunk_blocks ? block + 1 : block;
-    return {first_chunk_ + next * k_blake3_block_bytes, &messages_[(block + 1) % 2]};
-  }
+    __attribute__((always_inline)) void behind(unsigned step) const { pairs_.behind(step); }
+
+    // Copies a line or two, evenly: many at a time would wait for their place in the first-level cache, and the moves
+    // for them.
+    __attribute__((always_inline)) void borrow(unsigned half, Words& words) const {
+      constexpr unsigned k_halves = 28;
+      if constexpr (IsCopied) {
+        copy(half, words);
+        if (k_halves + half < k_chunks_in_row) copy(k_halves + half, words);
+      }
+    }
+
+   private:
+    using Line = __m512i_u;
+
+    // The states take all registers, so that it needs one of theirs.
+    __attribute__((always_inline)) void copy(unsigned lane, Words& words) const {
+      const auto* const from = reinterpret_cast<const Line*>(from_ + lane * k_blake3_chunk_bytes);
+      auto* const to = reinterpret_cast<Line*>(to_ + lane * k_blake3_chunk_bytes);
+      __asm__ volatile(
+          "vmovdqa64 %0, %1\n\t"
+          "vmovdqu64 %3, %0\n\t"
+          "vmovdqu64 %0, %2\n\t"
+          "vmovdqa64 %1, %0"
+          : "+v"(words), "=m"(*parked_), "=m"(*to)
+          : "m"(*from));
+    }
+
+    Pairs pairs_;
+    const std::uint8_t* from_;
+    std::uint8_t* to_;
+    Words* parked_;
+  };
+  __attribute__((always_inline)) Aside aside(std::size_t block) { return {*this, block}; }
 
  private:
-  const std::uint8_t* first_chunk_;
-  // Both in one page: across two, Zen 4 is 2 % slower where chunks come from memory.
-  alignas(4096) Message<k_groups> messages_[2];
+  static constexpr std::size_t k_row_bytes = k_chunks_in_row * k_blake3_chunk_bytes;
+
+  // Of the first lane, counted from this row's first on. Behind the last there is none: it is taken again, to where
+  // nobody looks.
+  __attribute__((always_inline)) const std::uint8_t* block(std::size_t index) const {
+    if (is_behind_last(index)) index = k_blake3_chunk_blocks - 1;
+    return row_ + index / k_blake3_chunk_blocks * k_row_bytes + index % k_blake3_chunk_blocks * k_blake3_block_bytes;
+  }
+  __attribute__((always_inline)) bool is_behind_last(std::size_t block) const {
+    return row_ == last_row_ && block >= k_blake3_chunk_blocks;
+  }
+
+  const std::uint8_t* row_;
+  const std::uint8_t* last_row_;
+  std::ptrdiff_t distance_;
+  Words parked_;
+  // With the message behind it in one page: across two, Zen 4 is 2 % slower where chunks come from memory.
+  alignas(4096) std::uint64_t pairs_[k_chunks_in_row * Pairs::k_words];
+  Message<k_groups> message_;
 };
 
 WDELTA_INLINE Words broadcast(std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
@@ -292,12 +384,12 @@ WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
     const __mmask16 carry = _mm512_cmplt_epu32_mask(counters.low[g], lane);
     counters.high[g] = _mm512_mask_add_epi32(high, carry, high, broadcast(1));
   }
-  const char* ahead = reinterpret_cast<const char*>(job.inputs[0]) + job.ahead_bytes;
+  const char* ahead = reinterpret_cast<const char*>(blocks.first_input()) + job.ahead_bytes;
   std::uint32_t flags = job.flags | job.first_flags;
   for (std::size_t block = 0; block < job.blocks; ++block) {
     if (block + 1 == job.blocks) flags |= job.last_flags;
-    // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
-    // them in registers, and spills the state.
+    // Says that what is the same for each block may have changed, so that it is read from memory each time: GCC
+    // otherwise keeps it in registers, and spills the state.
     __asm__ volatile("" : "+m"(counters));
     const Message<Groups>* message = &blocks.message(block);
     __asm__("" : "+r"(message));  // one register, where GCC would compute the address of each word
@@ -335,13 +427,21 @@ __attribute__((noinline)) void hash_scattered(const Job& job, std::uint32_t* val
   hash<Groups>(job, blocks, values);
 }
 
-__attribute__((noinline)) void hash_row_of_chunks(const Job& job, std::uint32_t* values) {
-  BlocksInRow blocks(job.inputs);
-  hash<BlocksInRow::k_groups>(job, blocks, values);
+template <bool IsCopied>
+__attribute__((noinline)) void hash_row(const Job& job, RowsOfChunks<IsCopied>& rows, std::uint32_t* values) {
+  hash<2>(job, rows, values);
 }
 
-__attribute__((noinline)) void copy_and_hash_row_of_chunks(const Job& job, std::ptrdiff_t distance,
-                                                           std::uint32_t* values) {
+template <bool IsCopied>
+void hash_rows(Job job, const std::uint8_t* first, std::size_t count, std::ptrdiff_t distance, std::uint32_t* values) {
+  for (RowsOfChunks<IsCopied> rows(first, count, distance); !rows.is_done(); rows.next()) {
+    hash_row(job, rows, values);
+    job.counter += k_chunks_in_row;
+    values += 8 * k_chunks_in_row;
+  }
+}
+
+__attribute__((noinline)) void copy_and_hash_scattered(const Job& job, std::ptrdiff_t distance, std::uint32_t* values) {
   ScatteredBlocks<2, ReadAndCopy> blocks(job.inputs, {distance});
   hash<2>(job, blocks, values);
 }
@@ -351,7 +451,6 @@ enum class IntoLanes { moved, shuffled };
 
 // Any number of inputs that lie `stride` bytes apart: two groups at a time, and last one group or two whose idle lanes
 // repeat the last input, so that nothing outside the input is ever read.
-template <IntoLanes Way>
 void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, std::uint32_t* values) {
   const std::uint8_t* inputs[2 * k_lanes];
   job.inputs = inputs;
@@ -363,8 +462,6 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
     std::uint32_t* output = done < width ? spare : values;
     if (width == k_lanes) {
       hash_scattered<1>(job, output);
-    } else if (Way == IntoLanes::moved && stride == k_blake3_chunk_bytes && done == width) {
-      hash_row_of_chunks(job, output);
     } else {
       hash_scattered<2>(job, output);
     }
@@ -391,23 +488,33 @@ Job job_of_chunks(const std::uint32_t* key, std::uint64_t first_chunk, std::uint
 template <IntoLanes Way>
 void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                  std::uint32_t flags, std::uint32_t* values) {
-  const Job job = job_of_chunks(key, first_chunk, flags);
-  hash_many<Way>(job, input, k_blake3_chunk_bytes, count, values);
+  std::size_t done = 0;
+  if constexpr (Way == IntoLanes::moved) {
+    const std::size_t rows = count / k_chunks_in_row;
+    done = rows * k_chunks_in_row;
+    if (rows > 0) hash_rows<false>(job_of_chunks(key, first_chunk, flags), input, rows, 0, values);
+  }
+  hash_many(job_of_chunks(key, first_chunk + done, flags), input + done * k_blake3_chunk_bytes, k_blake3_chunk_bytes,
+            count - done, values + 8 * done);
 }
 
-// By shuffles in any case: from memory the rounds wait for it, not for them (Xeon 6, from the page cache: 7.0 GB/s;
-// 3.7 where read(2) copies first).
+template <IntoLanes Way>
 void copy_and_hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
                           std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
-  constexpr std::size_t k_at_once = 2 * k_lanes;
-  static_assert(k_blake3_copied_chunks % k_at_once == 0);
-  const std::uint8_t* inputs[k_at_once];
+  static_assert(k_blake3_copied_chunks % k_chunks_in_row == 0);
+  if (count == 0) return;
   Job job = job_of_chunks(key, first_chunk, flags);
+  if constexpr (Way == IntoLanes::moved) {
+    hash_rows<true>(job, input, count / k_chunks_in_row, copy - input, values);
+    return;
+  }
+  const std::uint8_t* inputs[k_chunks_in_row];
   job.inputs = inputs;
-  for (std::size_t done = 0; done < count; done += k_at_once) {
-    for (std::size_t lane = 0; lane < k_at_once; ++lane) inputs[lane] = input + k_blake3_chunk_bytes * (done + lane);
-    copy_and_hash_row_of_chunks(job, copy - input, values + 8 * done);
-    job.counter += k_at_once;
+  for (std::size_t done = 0; done < count; done += k_chunks_in_row) {
+    for (std::size_t lane = 0; lane < k_chunks_in_row; ++lane)
+      inputs[lane] = input + k_blake3_chunk_bytes * (done + lane);
+    copy_and_hash_scattered(job, copy - input, values + 8 * done);
+    job.counter += k_chunks_in_row;
   }
 }
 
@@ -415,13 +522,14 @@ void hash_parents(const std::uint32_t* children, std::size_t count, const std::u
                   std::uint32_t* values) {
   const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
   const auto* input = reinterpret_cast<const std::uint8_t*>(children);
-  hash_many<IntoLanes::shuffled>(job, input, k_blake3_block_bytes, count, values);
+  hash_many(job, input, k_blake3_block_bytes, count, values);
 }
 
 }  // namespace
 
-const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks<IntoLanes::shuffled>, copy_and_hash_chunks, hash_parents};
-const Blake3Kernel k_blake3_avx512_moved = {"avx512-moved", hash_chunks<IntoLanes::moved>, copy_and_hash_chunks,
-                                            hash_parents};
+const Blake3Kernel k_blake3_avx512 = {"avx512", hash_chunks<IntoLanes::shuffled>,
+                                      copy_and_hash_chunks<IntoLanes::shuffled>, hash_parents};
+const Blake3Kernel k_blake3_avx512_moved = {"avx512-moved", hash_chunks<IntoLanes::moved>,
+                                            copy_and_hash_chunks<IntoLanes::moved>, hash_parents};
 
 }  // namespace wdelta

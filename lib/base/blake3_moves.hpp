@@ -17,15 +17,23 @@ constexpr unsigned k_blake3_steps = 196;
 /// What is done between them: nothing.
 struct Idle {
   __attribute__((always_inline)) void behind(unsigned) const {}
+  template <typename Words>
+  __attribute__((always_inline)) void borrow(unsigned, Words&) const {}
 };
 
 /// The next blocks of chunks that lie one behind the other are moved into lanes: `to` is the first words of `Width`
-/// lanes, then their second words, and so on to the 16th; then the same of the next lanes. Shuffles for this would have
-/// the rounds wait, as they share the few ports of rotations; single words are moved while the rounds go on.
-template <unsigned Lanes, unsigned Width>
+/// lanes, then their second words, and so on to the last; then the same of the next lanes. Shuffles for this would have
+/// the rounds wait, as they share the few ports of rotations; words are moved while the rounds go on.
+///
+/// Words are BLAKE3's, or pairs of them, of which two shuffles then make a vector each: half the moves, which are many
+/// where somebody else shares the core. Of four lanes in a row the first two have their pairs in the first half of a
+/// vector's, and the others in its second half, so that vshufps of both halves has lanes in their order.
+template <typename Word, unsigned Lanes, unsigned Width>
 class Moves {
  public:
-  Moves(const std::uint8_t* first_block, void* to) : from_(first_block), to_(static_cast<std::uint32_t*>(to)) {}
+  static constexpr unsigned k_words = k_blake3_block_bytes / sizeof(Word);
+
+  Moves(const std::uint8_t* first_block, Word* to) : from_(first_block), to_(to) {}
 
   /// After each step the same number of words, until all are there.
   __attribute__((always_inline)) void behind(unsigned step) const {
@@ -37,21 +45,25 @@ class Moves {
     }
   }
 
- private:
-  static constexpr unsigned k_words = k_blake3_block_bytes / sizeof(std::uint32_t);
-  using Unaligned = std::uint32_t __attribute__((aligned(1), may_alias));
-
   // Assembly, as the rounds are, so that it stays between their steps.
   __attribute__((always_inline)) void move(unsigned lane, unsigned word) const {
-    const auto* const from = reinterpret_cast<const Unaligned*>(from_ + lane * k_blake3_chunk_bytes) + word;
-    std::uint32_t* const to = to_ + (lane / Width * k_words + word) * Width + lane % Width;
-    std::uint32_t value;
-    __asm__ volatile("movl %1, %0" : "=r"(value) : "m"(*from));
-    __asm__ volatile("movl %1, %0" : "=m"(*to) : "r"(value));
+    using Bytes = std::uint8_t[sizeof(Word)];
+    const std::uint8_t* const from = from_ + lane * k_blake3_chunk_bytes + word * sizeof(Word);
+    Word* const to = to_ + (lane / Width * k_words + word) * Width + place_of(lane % Width);
+    Word value;
+    __asm__ volatile("mov %1, %0" : "=r"(value) : "m"(*reinterpret_cast<const Bytes*>(from)));
+    __asm__ volatile("mov %1, %0" : "=m"(*to) : "r"(value));
+  }
+
+ private:
+  static constexpr bool k_are_pairs = sizeof(Word) == 2 * sizeof(std::uint32_t);
+
+  static constexpr unsigned place_of(unsigned lane) {
+    return k_are_pairs ? lane % 4 / 2 * (Width / 2) + lane / 4 * 2 + lane % 2 : lane;
   }
 
   const std::uint8_t* from_;
-  std::uint32_t* to_;
+  Word* to_;
 };
 
 }  // namespace

@@ -138,7 +138,8 @@ TEST_CASE("a BLAKE3 kernel that copies reads its input and nothing more, and cop
 }
 
 TEST_CASE("a BLAKE3 kernel that copies hashes what it has copied, while somebody writes to its input") {
-  constexpr std::size_t k_size = k_blake3_copied_chunks * 1024;
+  constexpr std::size_t k_chunks = 2 * k_blake3_copied_chunks;
+  constexpr std::size_t k_size = k_chunks * 1024;
   for (const Blake3Kernel* kernel : blake3_kernels()) {
     if (kernel->copy_and_hash_chunks == nullptr) continue;
     CAPTURE(std::string(kernel->name));
@@ -152,9 +153,9 @@ TEST_CASE("a BLAKE3 kernel that copies hashes what it has copied, while somebody
     });
     std::size_t moved = 0;
     for (int round = 0; round < 2000; ++round) {
-      std::vector<std::uint32_t> values(8 * k_blake3_copied_chunks), expected = values;
-      kernel->copy_and_hash_chunks(input.data(), k_blake3_copied_chunks, k_blake3_iv, 0, 0, copy.data(), values.data());
-      kernel->hash_chunks(copy.data(), k_blake3_copied_chunks, k_blake3_iv, 0, 0, expected.data());
+      std::vector<std::uint32_t> values(8 * k_chunks), expected = values;
+      kernel->copy_and_hash_chunks(input.data(), k_chunks, k_blake3_iv, 0, 0, copy.data(), values.data());
+      kernel->hash_chunks(copy.data(), k_chunks, k_blake3_iv, 0, 0, expected.data());
       if (values != expected) ++moved;
     }
     done = true;

@@ -49,6 +49,25 @@ void bench_tree(benchmark::State& state, const Blake3Kernel* kernel) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(0));
 }
 
+// Into a window that stays in cache, as a file in the page cache is read.
+void bench_copy(benchmark::State& state, const Blake3Kernel* kernel) {
+  constexpr std::size_t k_window_bytes = std::size_t{128} << 10;
+  Buffer buffer, window;
+  const auto bytes = input_of(static_cast<std::size_t>(state.range(0)), buffer);
+  const auto copy = window.of_size(k_window_bytes);
+  for (auto _ : state) {
+    Blake3Tree tree(bytes.size(), *kernel);
+    for (std::size_t index = 0; index < tree.segment_count(); ++index) {
+      Blake3Segment segment(tree, index);
+      const std::size_t begin = index * Blake3Tree::k_segment_bytes;
+      for (std::size_t done = 0; done < segment.size_bytes(); done += k_window_bytes)
+        segment.copy_and_update(bytes.data() + begin + done, copy);
+    }
+    benchmark::DoNotOptimize(tree.finish());
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(0));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,6 +77,7 @@ int main(int argc, char** argv) {
       benchmark::RegisterBenchmark(("blake3/update/" + name).c_str(), bench_update, kernel)->Arg(size);
       benchmark::RegisterBenchmark(("blake3/tree/" + name).c_str(), bench_tree, kernel)->Arg(size);
     }
+    benchmark::RegisterBenchmark(("blake3/copy/" + name).c_str(), bench_copy, kernel)->Arg(256 << 20);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
