@@ -5,15 +5,21 @@
 
 namespace wdelta {
 
-void HashedStream::start(std::size_t index, std::uint64_t from, StageLaps& laps) {
-  hash_.reset();
-  segment_ = {file_->size_bytes(), 0};
-  if (index < tree_->segment_count()) {
-    segment_ = segment_at(file_->size_bytes(), index);
-    hash_.emplace(*tree_, index);
-  }
+void HashedStream::start(std::size_t index, std::size_t run_end, std::uint64_t from, StageLaps& laps) {
+  run_end_ = run_end;
+  if (index_ == index) return;
+  begin(index);
   window_.restart(from);
   read(segment_.begin - from, laps);
+}
+
+void HashedStream::begin(std::size_t index) {
+  index_ = index;
+  hash_.reset();
+  segment_ = {file_->size_bytes(), 0};
+  if (index >= tree_->segment_count()) return;
+  segment_ = segment_at(file_->size_bytes(), index);
+  hash_.emplace(*tree_, index);
 }
 
 void HashedStream::read_to(std::uint64_t offset, StageLaps& laps) {
@@ -27,6 +33,10 @@ void HashedStream::read_to(std::uint64_t offset, StageLaps& laps) {
 }
 
 void HashedStream::read_behind(std::uint64_t offset, StageLaps& laps) {
+  while (offset > window_.end() && (!all_read() || *index_ + 1 < run_end_)) {
+    if (all_read()) begin(*index_ + 1);
+    read_to(offset, laps);
+  }
   if (offset > window_.end()) read(offset - window_.end(), laps);
 }
 

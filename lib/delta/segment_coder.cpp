@@ -39,8 +39,9 @@ SegmentCoder::SegmentCoder(const Files& files, BlockChoice choice, const Engine&
 CodedSegment SegmentCoder::operator()(std::size_t index, std::size_t run_end) {
   laps_.restart();
   const std::uint64_t begin = index * std::uint64_t{Blake3Tree::k_segment_bytes};
-  next_.start(index, std::min(begin, files_.next->size_bytes()), laps_);
-  if (base_) base_->start(index, std::min({begin, place_in_base(begin), files_.base->file->size_bytes()}), laps_);
+  next_.start(index, run_end, std::min(begin, files_.next->size_bytes()), laps_);
+  if (base_)
+    base_->start(index, run_end, std::min({begin, place_in_base(begin), files_.base->file->size_bytes()}), laps_);
   BlockWalk block(*files_.header, next_.segment().begin, next_.segment().end());
   const RunGroups::Ends ends = files_.ends(index, run_end);
   CodedSegment coded;
