@@ -32,8 +32,8 @@ class HashedStream {
   /// Reads and hashes on to `offset`, and a little more where that is how hashing comes in whole widths. Not all must
   /// have been read.
   void read_to(std::uint64_t offset, StageLaps& laps);
-  /// Once all was read: reads what follows the segment, up to `offset` or a little more. Where that is of the run its
-  /// segment begins with it.
+  /// Once all was read, as often as need be: reads what follows the segment, up to `offset` or a little more. Of the
+  /// run that is the begin of the next segment, which goes on from there; behind the run it is not hashed.
   void read_behind(std::uint64_t offset, StageLaps& laps);
 
   /// The offset up to which the file was read.
