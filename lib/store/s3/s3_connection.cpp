@@ -96,8 +96,9 @@ bool S3Connection::correct_clock(const HttpResponse& response) {
   constexpr std::int64_t k_same_s = 60;
   if (std::abs(offset - clock_offset_s_) < k_same_s) return false;
   clock_offset_s_ = offset;
-  client_.note(
-      fmt::format("the clock of this machine and that of the store are {} minutes apart", std::abs(offset) / 60));
+  // Both tell whole seconds, so that either may be one ahead.
+  client_.note(fmt::format("the clock of this machine and that of the store are {} minutes apart",
+                           (std::abs(offset) + 30) / 60));
   return true;
 }
 
