@@ -23,6 +23,20 @@ constexpr std::uint32_t k_pick_above = k_stretch * sizeof(T) / 16;
 // Of two streams at once the second-level cache gives a little more when asked early.
 constexpr std::size_t k_ahead_bytes = 512;
 
+/// Calls visit(elements of the stretch, number of the first, how many) for each stretch of a block. The first is
+/// shorter where elements begin in the midst of a line, so that those behind it begin with one: in a file tensors begin
+/// anywhere, and registers that are loaded from two lines each cost find_changes() a fifth of its time (bench-engine, 1
+/// % changed, on a Xeon, model 207: 36 GB/s, and 29 without).
+template <class T, class Visit>
+void each_stretch(const void* elements, std::uint32_t count, Visit visit) {
+  const char* const begin = static_cast<const char*>(elements);
+  const auto in_line = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(elements) % 64 / sizeof(T));
+  for (std::uint32_t first = 0, end = k_stretch - in_line; first < count; first = end, end += k_stretch) {
+    if (end > count) end = count;
+    visit(begin + first * sizeof(T), first, end - first);
+  }
+}
+
 template <class T, Order order>
 T stepped(T base, T step) {
   const T s = static_cast<T>((step >> 1) ^ static_cast<T>(0 - (step & 1)));
@@ -228,15 +242,13 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
   alignas(64) std::uint64_t masks[k_words];
   Picked<T, order> picked(steps);
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    const char* const from = static_cast<const char*>(base) + first * sizeof(T);
+  each_stretch<T>(base, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
     const char* const to = static_cast<const char*>(next) + first * sizeof(T);
     compare_stretch<T>(from, to, length, masks);
     const std::uint32_t changes = list_changes<T>(from, to, first, masks, positions + found);
     picked.pick(from, to, length, first, masks, positions + found, changes);
     found += changes;
-  }
+  });
   picked.finish();
   return found;
 }
@@ -282,19 +294,18 @@ template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes, std::uint32_t* members) {
-  const char* const from = static_cast<const char*>(elements);
   const ClassTable table(bounds, bound_count);
   with_ranks<T, order>(table, bound_count, [&](auto& in_stretch) {
     std::uint32_t change = 0;
-    for (std::uint32_t first = 0; first < count; first += k_stretch) {
-      const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-      in_stretch.mark_stretch(from + first * sizeof(T), length);
+    each_stretch<T>(elements, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
+      in_stretch.mark_stretch(from, length);
       for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
-        const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, positions[change]))];
+        const std::uint32_t place = positions[change] - first;
+        const std::uint8_t k = table.class_of[context_of<T, order>(load<T>(from, place))];
         change_classes[change] = k;
-        ranks[change] = in_stretch.rank(positions[change] - first, k);
+        ranks[change] = in_stretch.rank(place, k);
       }
-    }
+    });
     in_stretch.store_members(members);
   });
 }
@@ -311,9 +322,7 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
     alignas(64) std::uint64_t masks[k_words];
     Picked<T, order> picked(steps);
     std::uint32_t found = 0;
-    for (std::uint32_t first = 0; first < count; first += k_stretch) {
-      const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-      const char* const from = static_cast<const char*>(base) + first * sizeof(T);
+    each_stretch<T>(base, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
       const char* const to = static_cast<const char*>(next) + first * sizeof(T);
       const bool is_marked = found != 0;
       if (is_marked) {
@@ -324,12 +333,11 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
         compare_stretch<T>(from, to, length, masks);
       }
       const std::uint32_t changes = list_changes<T>(from, to, first, masks, positions + found);
-      if (changes == 0) continue;
+      if (changes == 0) return;
       if (!is_marked) {
-        for (std::uint32_t before = 0; before < first; before += k_stretch) {
-          in_stretch.mark_stretch(static_cast<const char*>(base) + before * sizeof(T), k_stretch);
-        }
-        in_stretch.mark_stretch(from, length);
+        each_stretch<T>(base, first + length, [&](const char* elements, std::uint32_t, std::uint32_t marked) {
+          in_stretch.mark_stretch(elements, marked);
+        });
       }
       const T* const elements = picked.pick(from, to, length, first, masks, positions + found, changes);
       for (std::uint32_t i = 0; i < changes; ++i) {
@@ -338,7 +346,7 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
         ranks[found + i] = in_stretch.rank(positions[found + i] - first, k);
       }
       found += changes;
-    }
+    });
     picked.finish();
     in_stretch.store_members(members);
     return found;

@@ -138,13 +138,13 @@ double SignMaskChooser::deviations_of_rows() {
 }
 
 double SignMaskChooser::deviations_of_columns() const {
-  std::uint64_t squares_of_sums = 0;
+  std::int64_t squares_of_sums = 0;
   std::uint64_t changes = 0;
   std::uint64_t squares_of_changes = 0;
   for (std::size_t i = 0; i < counts_.size(); i += 2) {
     const std::uint32_t of_column = counts_[i] + counts_[i + 1];
-    const std::uint32_t sum = std::max(counts_[i], counts_[i + 1]) - std::min(counts_[i], counts_[i + 1]);
-    squares_of_sums += std::uint64_t{sum} * sum;
+    const std::int64_t sum = std::int64_t{counts_[i]} - counts_[i + 1];
+    squares_of_sums += sum * sum;
     changes += of_column;
     squares_of_changes += std::uint64_t{of_column} * of_column;
   }

@@ -87,9 +87,10 @@ Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_
 }
 
 std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies) {
+  const std::size_t symbols = std::min(counts.size(), frequencies.size());
   std::uint64_t cost = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] != 0) cost += counts[i] * std::uint64_t{(k_scale_bits << 16) - log2_fixed(frequencies[i])};
+  for (std::size_t i = 0; i < symbols; ++i) {
+    cost += counts[i] * std::uint64_t{(k_scale_bits << 16) - log2_fixed(frequencies[i])};
   }
   return cost;
 }

@@ -43,7 +43,7 @@ std::uint8_t weight_code(std::uint32_t count, std::uint32_t largest_count);
 /// Magnitudes with `weights`, each followed by a sign that is set with probability `sign`/256.
 Frequencies step_frequencies(std::span<const std::uint64_t> weights, std::uint8_t sign);
 
-/// Bits that symbols with these counts take, in 1/65536.
+/// Bits that symbols with these counts take, in 1/65536. Those that have no frequency do not occur.
 std::uint64_t cost_of(std::span<const std::uint32_t> counts, const Frequencies& frequencies);
 
 /// What the coder needs of one symbol, of frequency f: bits 0-51 are m with x / f = (2x * m) >> 52 for all x < 2^31,
