@@ -31,8 +31,8 @@ set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/stage.cmake)
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
-# Finds libssl3 too, but not what is loaded by name.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4 (>= 7.85)")
+# Finds what is linked with; what is loaded by name it is told.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4 (>= 7.85), libssl3")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # What a package of a program that links with libwdelta depends on.
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)

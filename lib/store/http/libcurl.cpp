@@ -1,63 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/libcurl.hpp"
 
-#include "base/error.hpp"
-
-#include <dlfcn.h>
+#include "store/http/loaded_library.hpp"
 
 namespace wdelta {
 
 namespace {
 
-// Its interface has had this number since 2006.
-constexpr const char* k_name = "libcurl.so.4";
-
-[[noreturn]] void refuse() {
-  const char* const why = ::dlerror();
-  throw Error(Fault::unsupported, k_name, why != nullptr ? why : "cannot be loaded",
-              "repositories on a network need libcurl 7.85 or newer");
-}
-
-Libcurl load() {
-  void* const library = ::dlopen(k_name, RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) refuse();
+Libcurl load_curl() {
+  // Its interface has had this number since 2006.
+  const LoadedLibrary library("libcurl.so.4", "repositories on a network need libcurl 7.85 or newer");
   Libcurl curl{};
-  const auto find = [library]<class Function>(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(::dlsym(library, name));
-    if (function == nullptr) refuse();
-  };
-  find(curl.global_init, "curl_global_init");
-  find(curl.global_cleanup, "curl_global_cleanup");
-  find(curl.getdate, "curl_getdate");
-  find(curl.free, "curl_free");
-  find(curl.easy_init, "curl_easy_init");
-  find(curl.easy_cleanup, "curl_easy_cleanup");
-  find(curl.easy_reset, "curl_easy_reset");
-  find(curl.easy_setopt, "curl_easy_setopt");
-  find(curl.easy_getinfo, "curl_easy_getinfo");
-  find(curl.easy_strerror, "curl_easy_strerror");
-  find(curl.multi_init, "curl_multi_init");
-  find(curl.multi_cleanup, "curl_multi_cleanup");
-  find(curl.multi_add_handle, "curl_multi_add_handle");
-  find(curl.multi_remove_handle, "curl_multi_remove_handle");
-  find(curl.multi_perform, "curl_multi_perform");
-  find(curl.multi_poll, "curl_multi_poll");
-  find(curl.multi_wakeup, "curl_multi_wakeup");
-  find(curl.multi_info_read, "curl_multi_info_read");
-  find(curl.slist_append, "curl_slist_append");
-  find(curl.slist_free_all, "curl_slist_free_all");
-  find(curl.url, "curl_url");
-  find(curl.url_cleanup, "curl_url_cleanup");
-  find(curl.url_get, "curl_url_get");
-  find(curl.url_set, "curl_url_set");
-  find(curl.url_strerror, "curl_url_strerror");
+  library.find(curl.global_init, "curl_global_init");
+  library.find(curl.global_cleanup, "curl_global_cleanup");
+  library.find(curl.getdate, "curl_getdate");
+  library.find(curl.free, "curl_free");
+  library.find(curl.easy_init, "curl_easy_init");
+  library.find(curl.easy_cleanup, "curl_easy_cleanup");
+  library.find(curl.easy_reset, "curl_easy_reset");
+  library.find(curl.easy_setopt, "curl_easy_setopt");
+  library.find(curl.easy_getinfo, "curl_easy_getinfo");
+  library.find(curl.easy_strerror, "curl_easy_strerror");
+  library.find(curl.multi_init, "curl_multi_init");
+  library.find(curl.multi_cleanup, "curl_multi_cleanup");
+  library.find(curl.multi_add_handle, "curl_multi_add_handle");
+  library.find(curl.multi_remove_handle, "curl_multi_remove_handle");
+  library.find(curl.multi_perform, "curl_multi_perform");
+  library.find(curl.multi_poll, "curl_multi_poll");
+  library.find(curl.multi_wakeup, "curl_multi_wakeup");
+  library.find(curl.multi_info_read, "curl_multi_info_read");
+  library.find(curl.slist_append, "curl_slist_append");
+  library.find(curl.slist_free_all, "curl_slist_free_all");
+  library.find(curl.url, "curl_url");
+  library.find(curl.url_cleanup, "curl_url_cleanup");
+  library.find(curl.url_get, "curl_url_get");
+  library.find(curl.url_set, "curl_url_set");
+  library.find(curl.url_strerror, "curl_url_strerror");
   return curl;
 }
 
 }  // namespace
 
 const Libcurl& libcurl() {
-  static const Libcurl curl = load();
+  static const Libcurl curl = load_curl();
   return curl;
 }
 

@@ -2,6 +2,7 @@
 #include "store/s3/sigv4.hpp"
 
 #include "base/error.hpp"
+#include "store/http/openssl_hash.hpp"
 #include "store/http/url.hpp"
 #include "store/percent.hpp"
 
@@ -12,38 +13,13 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 namespace wdelta {
 
 namespace {
 
-struct ContextDeleter {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-
-class Hash {
- public:
-  explicit Hash(const EVP_MD* kind) : context_(EVP_MD_CTX_new()) {
-    if (!context_) throw std::bad_alloc();
-    if (EVP_DigestInit_ex(context_.get(), kind, nullptr) != 1)
-      throw Error(Fault::unsupported, EVP_MD_get0_name(kind), "this system's OpenSSL refuses it");
-  }
-  void update(std::span<const std::uint8_t> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  std::string hex() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned size = 0;
-    EVP_DigestFinal_ex(context_.get(), digest.data(), &size);
-    return fmt::format("{:02x}", fmt::join(digest.begin(), digest.begin() + size, ""));
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, ContextDeleter> context_;
-};
-
-std::string hex_of(const EVP_MD* kind, const HttpBody& body) {
-  Hash hash(kind);
+std::string hex_of(HashKind kind, const HttpBody& body) {
+  OpensslHash hash(kind);
   std::vector<std::uint8_t> piece(static_cast<std::size_t>(std::min<std::uint64_t>(body.size_bytes, 1 << 20)));
   for (std::uint64_t done = 0; done < body.size_bytes;) {
     const auto part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), body.size_bytes - done));
@@ -51,21 +27,11 @@ std::string hex_of(const EVP_MD* kind, const HttpBody& body) {
     hash.update(part);
     done += part.size();
   }
-  return hash.hex();
+  return hash.finish();
 }
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
-std::string hmac(std::string_view key, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  const auto bytes = bytes_of(text);
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(), bytes.size(), digest.data(), &size) ==
-      nullptr)
-    throw std::bad_alloc();
-  return {reinterpret_cast<const char*>(digest.data()), size};
 }
 
 // Lower case; no blanks around it, single ones inside.
@@ -89,13 +55,13 @@ std::string header_value(std::string_view value) {
 }  // namespace
 
 std::string sha256_hex(std::span<const std::uint8_t> bytes) {
-  Hash hash(EVP_sha256());
+  OpensslHash hash(HashKind::sha256);
   hash.update(bytes);
-  return hash.hex();
+  return hash.finish();
 }
 std::string sha256_hex(std::string_view text) { return sha256_hex(bytes_of(text)); }
-std::string sha256_hex(const HttpBody& body) { return hex_of(EVP_sha256(), body); }
-std::string md5_hex(const HttpBody& body) { return hex_of(EVP_md5(), body); }
+std::string sha256_hex(const HttpBody& body) { return hex_of(HashKind::sha256, body); }
+std::string md5_hex(const HttpBody& body) { return hex_of(HashKind::md5, body); }
 
 std::string canonical_query(std::vector<QueryParameter> parameters) {
   for (QueryParameter& each : parameters) {
@@ -140,8 +106,9 @@ void sign(HttpRequest& request, const S3Access& access, const std::string& paylo
 
   const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, access.region);
   const std::string to_sign = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", now, scope, sha256_hex(canonical));
-  const std::string key = hmac(hmac(hmac(hmac("AWS4" + access.secret, day), access.region), "s3"), "aws4_request");
-  const std::string signature = hmac(key, to_sign);
+  const std::string key = hmac_sha256(
+      hmac_sha256(hmac_sha256(hmac_sha256("AWS4" + access.secret, day), access.region), "s3"), "aws4_request");
+  const std::string signature = hmac_sha256(key, to_sign);
   request.secret_headers.push_back(
       {"Authorization", fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={:02x}",
                                     access.key_id, scope, names, fmt::join(bytes_of(signature), ""))});
