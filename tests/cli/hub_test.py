@@ -280,8 +280,16 @@ class LargeTest(HubCase):
         self.assertGreater(len(self.requests("POST /v1/xorbs/")), 3)
         for i, step in enumerate(steps):
             self.assert_holds(f"main~{1 - i}", step)
-        self.hub.settings["link_s"] = 0.05
+        self.hub.settings["link_uses"] = 1
         self.assert_holds("main", steps[1])
+
+    def test_links_that_end_before_they_are_followed(self):
+        self.make_repository()
+        step, = self.make_run("run", "--size", "20M", "--single", "--steps", 1)
+        self.push(step, "--create", "--anchor", "now")
+        self.hub.settings["first_links_are_late"] = True
+        self.assert_holds("main", step)
+        self.assertTrue(self.hub.content.late)
 
     def test_a_pull_that_was_killed_goes_on_where_it_stood(self):
         self.make_repository()

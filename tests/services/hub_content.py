@@ -27,6 +27,7 @@ class Grant:
     first: int
     last: int
     until: float
+    uses: float  # how many are left
 
 
 class Content:
@@ -40,6 +41,7 @@ class Content:
         self.files = {xet.ZERO: File(0, [])}
         self.told = {}  # chunks of a xorb, as the shard that brought it had them
         self.grants = {}
+        self.late = set()  # what a link has been made to that had ended before anybody could follow it
 
     def add_xorb(self, raw, body):
         """Whether it is new."""
@@ -131,15 +133,23 @@ class Content:
     # Links ------------------------------------------------------------------------------------------------------
 
     def link(self, base, kind, raw, first, last):
-        token = secrets.token_hex(16)
+        token, place = secrets.token_hex(16), (kind, raw, first, last)
         with self.lock:
-            self.grants[token] = Grant(kind, raw, first, last, time.time() + self.settings["link_s"])
+            is_late = self.settings["first_links_are_late"] and place not in self.late
+            if is_late:
+                self.late.add(place)
+            until = 0 if is_late else time.time() + self.settings["link_s"]
+            self.grants[token] = Grant(*place, until, self.settings["link_uses"])
         return f"{base}/{kind}/{xet.text_of(raw)}?signature={token}"
 
     def granted(self, kind, text, token):
         """(size, function that yields the bytes of a range), or None."""
         grant = self.grants.get(token)
         if grant is None or grant.kind != kind or xet.text_of(grant.raw) != text or grant.until < time.time():
+            return None
+        with self.lock:
+            grant.uses -= 1
+        if grant.uses < 0:
             return None
         if kind == "file":
             file = self.files[grant.raw]

@@ -33,6 +33,8 @@ SETTINGS = {
     "verify_cuts": True,  # files are cut where the protocol says
     "token_s": 900,  # how long a token for the content store lives
     "link_s": 3600,  # how long a link to bytes lives
+    "link_uses": float("inf"),  # or until so many have followed it
+    "first_links_are_late": False,  # and the first one to some bytes has ended when it is made
     "listing_delay_s": 0,  # a listing shows what there was so long ago
     "paths_delay_s": 0,  # and so does paths-info
     "page": 1000,  # entries on a page of a listing, when the client asks for none

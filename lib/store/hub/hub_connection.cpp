@@ -7,6 +7,7 @@ namespace wdelta {
 
 namespace {
 constexpr int k_most_hops = 5;
+constexpr int k_most_links = 3;
 
 bool is_redirect(const HttpResponse& response) {
   return response.status >= 300 && response.status < 400 && response.header("location") != nullptr;
@@ -44,9 +45,11 @@ HttpResponse HubConnection::ask(const HubQuestion& question, Repeat repeat) cons
 
 HubFetched HubConnection::fetch(const std::string& path, const std::function<HttpRequest()>& make_request) const {
   const std::string hub = origin_of(access_.endpoint);
-  HttpRequest next = request_of({"GET", path, "", ""});
+  const HttpRequest asked = request_of({"GET", path, "", ""});
+  HttpRequest next = asked;
   std::string xet_hash;
-  for (int hops = 0; hops <= k_most_hops; ++hops) {
+  int links = 0;
+  for (int hops = 0; hops <= k_most_hops;) {
     HttpRequest sent;
     const HttpResponse response = send_with_retries(
         *http_,
@@ -58,11 +61,18 @@ HubFetched HubConnection::fetch(const std::string& path, const std::function<Htt
         },
         Repeat::harmless);
     if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
+    // Where the Hub sends us is signed for a while only, which tries and waits between them may outlast.
+    const bool has_ended = response.status == 403 && origin_of(next.url) != hub;
+    if (has_ended && ++links < k_most_links) {
+      next = asked;
+      hops = 0;
+      continue;
+    }
     if (response.status < 300 || response.status >= 400) return {response, next.url, xet_hash};
-    const auto secrets = request_of({"GET", path, "", ""}).secret_headers;
     next = redirected(sent, response);
+    ++hops;
     next.secret_headers.clear();
-    if (origin_of(next.url) == hub) next.secret_headers = secrets;
+    if (origin_of(next.url) == hub) next.secret_headers = asked.secret_headers;
   }
   throw Error(Fault::network, shown_url(path), "the Hub redirects in a circle");
 }
