@@ -52,6 +52,7 @@ class Bench:
         self.apply = [*self.wdelta, "apply", self.old, self.delta, "-o", self.out]
         self.copy = f"cp {self.old} {self.out} && b3sum {self.out}"
         run(self.diff)
+        os.sync()  # or the system would write to the disk what was made here while the first rounds run
 
     def thinned(self, checkpoints, keep):
         folder = f"{self.folder}/thinned"
@@ -122,6 +123,7 @@ class Bench:
             os.makedirs(directory)
             os.link(self.new, f"{directory}/model.safetensors")
             run([*self.wdelta, "push", directory, repository])
+            os.sync()
             read_whole(self.new)
         return [*self.wdelta, "verify", directory, repository]
 
