@@ -290,6 +290,12 @@ class LargeTest(HubCase):
         self.hub.settings["first_links_are_late"] = True
         self.assert_holds("main", step)
         self.assertTrue(self.hub.content.late)
+        self.hub.settings["link_s"] = -1
+        shutil.rmtree(self.scratch / "out")
+        before = len(self.requests("GET .*/resolve/"))
+        self.run_fails(8, "pull", REPO, self.scratch / "out", says=["wdelta.json", "links", "refused"])
+        self.assertEqual(len(self.requests("GET .*/resolve/")) - before, 3)
+        self.assertFalse((self.scratch / "out").exists())
 
     def test_a_pull_that_was_killed_goes_on_where_it_stood(self):
         self.make_repository()

@@ -29,7 +29,7 @@ class NetworkLibraryTest(testing.Case):
         for words in (["--version"], ["diff", base, following], ["push", base, repo], ["push", following, repo],
                       ["log", repo], ["pull", repo, self.scratch / "3"], ["verify", repo], ["gc", repo]):
             self.assertNotRegex(self.loaded(*words), "libcurl|libcrypto", words)
-        self.assertRegex(self.loaded("log", "s3://bucket/repo", **NETWORK), "libcurl(?s:.*)libcrypto")
+        self.assertIn("libcurl", self.loaded("log", "s3://bucket/repo", **NETWORK))
 
     def fails_with_library_from(self, folder, says):
         self.run_fails(9, "log", "s3://bucket/repo", env={"LD_LIBRARY_PATH": str(folder), **NETWORK}, says=says)

@@ -62,8 +62,10 @@ HubFetched HubConnection::fetch(const std::string& path, const std::function<Htt
         Repeat::harmless);
     if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
     // Where the Hub sends us is signed for a while only, which tries and waits between them may outlast.
-    const bool has_ended = response.status == 403 && origin_of(next.url) != hub;
-    if (has_ended && ++links < k_most_links) {
+    if (response.status == 403 && origin_of(next.url) != hub) {
+      if (++links == k_most_links)
+        throw Error(Fault::network, shown_url(path), "the links to it that the Hub gives are refused",
+                    "try again later");
       next = asked;
       hops = 0;
       continue;

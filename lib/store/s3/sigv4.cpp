@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/sigv4.hpp"
 
-#include "base/error.hpp"
 #include "store/http/openssl_hash.hpp"
 #include "store/http/url.hpp"
 #include "store/percent.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <map>
-#include <memory>
-#include <new>
 
 namespace wdelta {
 
