@@ -27,6 +27,12 @@ bool is_in_memory(int fd) {
   return ::fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
+// A fault brings all pages of the cache that lie in the same so many bytes of the address space, with Linux's settings
+// (fault_around_bytes in mm/memory.c). One read in each is less work than MADV_POPULATE_READ, which looks at every page
+// once more. (Zen 4, for each GiB: 42 ms and 67 where the cache is made of small pages, 4 and 5 where of large ones;
+// diff of 2 GiB, seconds of processor time: 1.27 and 1.39, 1.17 and 1.27.)
+constexpr std::size_t k_fault_around_bytes = std::size_t{64} << 10;
+
 // Whether it can be read without waiting for a disk, as one byte of each MiB and the last say. A mapping that has
 // to be read from a disk is slower than read(2), which reads ahead.
 bool is_cached(int fd, std::uint64_t offset, std::size_t size_bytes) {
@@ -88,11 +94,13 @@ std::optional<MappedStretch> MappedStretch::of(int fd, std::uint64_t offset, std
 
 bool MappedStretch::bring(std::size_t at, std::size_t size_bytes) const {
   if (!is_cached(fd_, offset_ + at, size_bytes)) return false;
-  // One call for all pages, where each would else be a fault, or some: prefetches do not cause any. Linux before 5.14
-  // has no such call.
-  const std::size_t before = (skipped_ + at) % k_memory_page_bytes;
-  std::uint8_t* const begin = static_cast<std::uint8_t*>(pages_) + skipped_ + at - before;
-  return ::madvise(begin, before + size_bytes, MADV_POPULATE_READ) == 0;
+  return read(at, [&](const std::uint8_t* bytes) {
+    const std::uint8_t* const end = bytes + size_bytes;
+    while (bytes < end) {
+      static_cast<void>(*static_cast<const volatile std::uint8_t*>(bytes));
+      bytes += k_fault_around_bytes - reinterpret_cast<std::uintptr_t>(bytes) % k_fault_around_bytes;
+    }
+  });
 }
 
 MappedStretch::~MappedStretch() {

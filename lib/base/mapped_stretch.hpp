@@ -42,8 +42,8 @@ class MappedStretch {
   ~MappedStretch();
 
   std::size_t size_bytes() const { return size_bytes_; }
-  /// Brings `size_bytes` from `at` on to where reading them does not fault, if all of them, as far as a few probes
-  /// tell, are in the page cache. What has not been brought is not to be read.
+  /// Brings `size_bytes` from `at` on to where reading and prefetching them does not fault, if all of them, as far as a
+  /// few probes tell, are in the page cache. What has not been brought is not to be read.
   bool bring(std::size_t at, std::size_t size_bytes) const;
 
   /// Calls work(bytes), where these are those from `at` bytes behind the begin of the stretch on. Returns false when

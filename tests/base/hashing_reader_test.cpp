@@ -169,6 +169,31 @@ TEST_CASE("a file that is cut off while it is mapped became shorter, and nothing
   WARN_MESSAGE(was_mapped, "this file system maps nothing, or has no preadv2(2) that does not wait");
 }
 
+TEST_CASE("a file that is cut off and grows again while its pages are brought does no harm") {
+  MappedStretch::allow();
+  testing::ScratchDirectory scratch;
+  constexpr std::size_t k_size = std::size_t{512} << 10;
+  write(scratch / "file", std::vector<std::uint8_t>(k_size));
+  const File file = File::open(scratch / "file");
+  std::atomic<bool> done = false;
+  bool always = true;
+  std::thread cutter([&] {
+    while (!done) {
+      for (const std::size_t size : {std::size_t{0}, k_size})
+        always = ::truncate(file.name().c_str(), static_cast<off_t>(size)) == 0 && always;
+    }
+  });
+  int times_brought = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const auto mapped = file.map(0, k_size);
+    if (mapped && mapped->bring(0, k_size)) ++times_brought;
+  }
+  done = true;
+  cutter.join();
+  CHECK(always);
+  WARN(times_brought > 0);
+}
+
 TEST_CASE("a file that is cut off while it is hashed where it lies became shorter") {
   MappedStretch::allow();
   std::mt19937_64 random(testing::seed());
