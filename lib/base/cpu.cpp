@@ -50,10 +50,8 @@ CpuFeatures cpu_features() {
                           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq") &&
                           __builtin_cpu_supports("gfni");
   const Processor here = processor();
-  const bool is_intel = here.vendor == Vendor::intel;
   const bool is_zen_4 = here.vendor == Vendor::amd && here.family < 0x1a;
-  features.avx512_on_two_ports = features.avx512 && (is_intel || is_zen_4);
-  features.slow_page_cache = features.avx512 && is_intel;
+  features.avx512_on_two_ports = features.avx512 && (here.vendor == Vendor::intel || is_zen_4);
   return features;
 #else
   return {};

@@ -8,14 +8,11 @@ struct CpuFeatures {
   bool avx2 = false;          ///< AVX2, BMI1, BMI2, POPCNT
   bool avx512 = false;        ///< AVX-512 F, BW, DQ, VL
   bool avx512_vbmi2 = false;  ///< AVX-512 IFMA, VBMI, VBMI2, VPOPCNTDQ and GFNI on top: Ice Lake, Zen 4 and later
-  // The rest decides what is faster, never what comes out.
+  // This one decides what is faster, never what comes out.
 
   /// Two operations of 512 bits a cycle, not four, so that shuffles take the ports of sums: Intel's processors, and
   /// AMD's before Zen 5, by their families (what processors say themselves, CPUID Fn8000_001A, hypervisors hide).
   bool avx512_on_two_ports = false;
-  /// read(2) of what is in the page cache, on one core, is no faster than BLAKE3: Intel's processors with AVX-512 (Xeon
-  /// 6: 7 to 9 GB/s).
-  bool slow_page_cache = false;
 };
 
 CpuFeatures cpu_features();

@@ -101,10 +101,8 @@ File File::open(const std::filesystem::path& path) {
 }
 
 namespace {
-// Read, not mapped: a file that another program cuts off would end this one by SIGBUS, and on most processors mapping
-// pays only where the page cache happens to be made of large pages. Hashing and comparing 2.2 GB on Zen 4, seconds of
-// processor time: there 0.26 read and 0.23 mapped; where it came from the disk in small ones 0.30 read, 0.36 to 0.49
-// mapped. Where it pays, HashingReader maps.
+// Read, not mapped: a file that another program cuts off would end this one by SIGBUS. Where mapping pays,
+// HashingReader does it.
 void read_fully(int fd, const std::string& name, std::uint64_t offset, std::span<std::uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t got =
