@@ -19,22 +19,29 @@ constexpr std::size_t k_segments_read_after_miss = 8;
 
 // Where BLAKE3's rounds wait for their two ports, what is copied meanwhile costs less than read(2)'s copy before. Diff
 // of 2 GiB from large pages of the cache, seconds of processor time mapped and read: Zen 4 1.03 and 1.22 (from small
-// ones 1.27 and 1.33). Zen 5, with four ports: 0.30 mapped and 0.20 read, of another pair and an earlier program.
-bool is_mapping_faster() {
+// ones 1.27 and 1.33), with AVX2 alone 2.12 and 2.05. Zen 5, with four ports: 0.30 and 0.20, of another pair and an
+// earlier program.
+bool is_copying_in_one_pass_faster() {
   static const bool faster = cpu_features().avx512_on_two_ports;
+  return faster;
+}
+
+// What nobody wants a copy of saves all of read(2)'s: verify of 2 GiB with AVX2 alone 0.61 and 0.70. On Zen 5, where
+// BLAKE3 is nearly as fast as memory, nobody has measured it.
+bool is_hashing_in_place_faster() {
+  static const bool faster = !cpu_features().avx512 || cpu_features().avx512_on_two_ports;
   return faster;
 }
 
 }  // namespace
 
-HashingReader::HashingReader(const ByteReader& file, Mapping mapping)
-    : file_(&file), mapping_(mapping == Mapping::where_possible || is_mapping_faster()) {}
+HashingReader::HashingReader(const ByteReader& file, Mapping mapping) : file_(&file), mapping_(mapping) {}
 
-void HashingReader::enter(std::size_t index) {
+void HashingReader::enter(std::size_t index, bool is_mapping_faster) {
   if (index_ == index) return;
   index_ = index;
   is_mapped_ = false;
-  if (!mapping_) return;
+  if (mapping_ == Mapping::where_faster && !is_mapping_faster) return;
   if (segments_to_read_ > 0) {
     --segments_to_read_;
     return;
@@ -61,7 +68,7 @@ bool HashingReader::in_place(std::uint64_t offset, Work work) {
 
 void HashingReader::read(std::uint64_t offset, std::span<std::uint8_t> bytes, Blake3Segment& hash, StageLaps& laps) {
   if (bytes.empty()) return;
-  enter(static_cast<std::size_t>(offset / Blake3Tree::k_segment_bytes));
+  enter(static_cast<std::size_t>(offset / Blake3Tree::k_segment_bytes), is_copying_in_one_pass_faster());
   while (is_mapped_ && !bytes.empty()) {
     const auto copy = bytes.first(std::min(bytes.size(), Blake3Segment::k_group_bytes));
     laps.lap(Stage::read, copy.size());
@@ -78,7 +85,7 @@ void HashingReader::read(std::uint64_t offset, std::span<std::uint8_t> bytes, Bl
 }
 
 void HashingReader::hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps) {
-  enter(index);
+  enter(index, is_hashing_in_place_faster());
   for_each_piece(segment_at(file_->size_bytes(), index), file_->piece_bytes(), [&](const Segment& piece) {
     const bool may_stay = is_mapped_ && hash.is_subtree() && piece.size_bytes <= Blake3Segment::k_group_bytes;
     if (may_stay) laps.lap(Stage::read, piece.size_bytes);

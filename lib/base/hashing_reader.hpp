@@ -35,14 +35,14 @@ class HashingReader {
   void hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps);
 
  private:
-  void enter(std::size_t index);
+  void enter(std::size_t index, bool is_mapping_faster);
   bool bring(const Segment& segment);
   /// Calls work(bytes) as MappedStretch::read does; false where the segment is mapped no longer.
   template <typename Work>
   bool in_place(std::uint64_t offset, Work work);
 
   const ByteReader* file_;
-  bool mapping_;
+  Mapping mapping_;
   std::optional<std::size_t> index_;     // of the segment in which it read last
   bool is_mapped_ = false;               // that segment
   std::size_t segments_to_read_ = 0;     // before it is tried again to map one
