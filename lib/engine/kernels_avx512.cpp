@@ -340,10 +340,14 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
         });
       }
       const T* const elements = picked.pick(from, to, length, first, masks, positions + found, changes);
+      // Pointers of its own: a class could be written to what the captured ones lie in, as far as the compiler knows.
+      const std::uint16_t* const positions_here = positions + found;
+      std::uint8_t* const classes_here = change_classes + found;
+      std::uint16_t* const ranks_here = ranks + found;
       for (std::uint32_t i = 0; i < changes; ++i) {
         const std::uint8_t k = table.class_of[context_of<T, order>(elements[i])];
-        change_classes[found + i] = k;
-        ranks[found + i] = in_stretch.rank(positions[found + i] - first, k);
+        classes_here[i] = k;
+        ranks_here[i] = in_stretch.rank(positions_here[i] - first, k);
       }
       found += changes;
     });
