@@ -14,16 +14,20 @@ namespace wdelta {
 namespace {
 
 struct KernelList {
-  std::array<const Blake3Kernel*, 4> kernels{};
+  std::array<const Blake3Kernel*, 5> kernels{};  // the fastest first
   std::size_t count = 0;
 
   KernelList() {
 #if defined(__x86_64__)
     const CpuFeatures features = cpu_features();
     if (features.avx512) {
-      kernels[count++] = &k_blake3_avx512;
-      kernels[count++] = &k_blake3_avx512_moved;
-      if (features.avx512_on_two_ports) std::swap(kernels[0], kernels[1]);
+      const Blake3Kernel& fastest = features.near_prefetches       ? k_blake3_avx512_moved_near
+                                    : features.avx512_on_two_ports ? k_blake3_avx512_moved
+                                                                   : k_blake3_avx512;
+      for (const Blake3Kernel* kernel :
+           {&fastest, &k_blake3_avx512, &k_blake3_avx512_moved, &k_blake3_avx512_moved_near}) {
+        if (count == 0 || kernel != &fastest) kernels[count++] = kernel;
+      }
     }
     if (features.avx2) kernels[count++] = &k_blake3_avx2;
 #endif

@@ -83,12 +83,13 @@ WDELTA_INLINE void half_mix(State (&states)[Groups], const Message<Groups>& mess
   mix_all<Half, 6>(states, message, round, between);
 }
 
+enum class Cache { first_level, second_level };
+
 // What else is done between the steps: 1 KiB per group is prefetched from `ahead` on, as 32 streams that are 1 KiB
 // apart are too many for the processor's own prefetcher. Line by line, evenly: each waits in one of the few places for
 // what comes to the first-level cache, and the rounds wait where these are full (Xeon 6, from the page cache: 4.4 GB/s
-// without, 6.0 with eight at a time, 7.3 so). Into the second-level cache: what it holds already would push out of the
-// first what is hashed next (make bench, 4 MiB, Zen 4: 6.8 GB/s into the first, 7.0 so).
-template <std::size_t Groups, class Aside>
+// without, 6.0 with eight at a time, 7.3 so).
+template <std::size_t Groups, Cache Into, class Aside>
 struct Prefetching {
   const char* ahead;
   const Aside& aside;
@@ -98,7 +99,8 @@ struct Prefetching {
     constexpr unsigned k_lines = Groups * k_lanes;
     constexpr unsigned k_each = k_blake3_steps / k_lines;
     if (step % k_each == 0 && step / k_each < k_lines) {
-      _mm_prefetch(ahead + k_blake3_block_bytes * (step / k_each), _MM_HINT_T1);
+      _mm_prefetch(ahead + k_blake3_block_bytes * (step / k_each),
+                   Into == Cache::first_level ? _MM_HINT_T0 : _MM_HINT_T1);
     }
   }
   __attribute__((always_inline)) void borrow(unsigned half, Words& words) const { aside.borrow(half, words); }
@@ -133,7 +135,7 @@ struct Counters {
   Words low[Groups], high[Groups];
 };
 
-template <std::size_t Groups, class Blocks>
+template <std::size_t Groups, Cache Into = Cache::second_level, class Blocks>
 WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
   State states[Groups];
   Counters<Groups> counters;
@@ -171,7 +173,7 @@ WDELTA_INLINE void hash(const Job& job, Blocks& blocks, std::uint32_t* values) {
       states[g].d[2] = broadcast(k_blake3_block_bytes);
       states[g].d[3] = broadcast(flags);
     }
-    seven_rounds(states, *message, Prefetching<Groups, decltype(aside)>{ahead, aside});
+    seven_rounds(states, *message, Prefetching<Groups, Into, decltype(aside)>{ahead, aside});
     ahead += Groups * k_lanes * k_blake3_block_bytes;
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < Groups; ++g) {
@@ -195,15 +197,15 @@ __attribute__((noinline)) void hash_scattered(const Job& job, std::uint32_t* val
   hash<Groups>(job, blocks, values);
 }
 
-template <bool IsCopied>
+template <Cache Into, bool IsCopied>
 __attribute__((noinline)) void hash_row(const Job& job, RowsOfChunks<IsCopied>& rows, std::uint32_t* values) {
-  hash<2>(job, rows, values);
+  hash<2, Into>(job, rows, values);
 }
 
-template <bool IsCopied>
+template <Cache Into, bool IsCopied>
 void hash_rows(Job job, const std::uint8_t* first, std::size_t count, std::ptrdiff_t distance, std::uint32_t* values) {
   for (RowsOfChunks<IsCopied> rows(first, count, distance); !rows.is_done(); rows.next()) {
-    hash_row(job, rows, values);
+    hash_row<Into>(job, rows, values);
     job.counter += k_chunks_in_row;
     values += 8 * k_chunks_in_row;
   }
@@ -255,10 +257,11 @@ void hash_shuffled(const std::uint8_t* input, std::size_t count, const std::uint
   hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, values);
 }
 
+template <Cache Into>
 void hash_moved(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                 std::uint32_t flags, std::uint32_t* values) {
   const std::size_t rows = count / k_chunks_in_row;
-  if (rows > 0) hash_rows<false>(job_of_chunks(key, first_chunk, flags), input, rows, 0, values);
+  if (rows > 0) hash_rows<Into, false>(job_of_chunks(key, first_chunk, flags), input, rows, 0, values);
   const std::size_t done = rows * k_chunks_in_row;
   hash_shuffled(input + done * k_blake3_chunk_bytes, count - done, key, first_chunk + done, flags, values + 8 * done);
 }
@@ -278,10 +281,11 @@ void copy_and_hash_shuffled(const std::uint8_t* input, std::size_t count, const 
   }
 }
 
+template <Cache Into>
 void copy_and_hash_moved(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
                          std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
   const std::size_t rows = count / k_chunks_in_row;
-  if (rows > 0) hash_rows<true>(job_of_chunks(key, first_chunk, flags), input, rows, copy - input, values);
+  if (rows > 0) hash_rows<Into, true>(job_of_chunks(key, first_chunk, flags), input, rows, copy - input, values);
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
@@ -294,6 +298,9 @@ void hash_parents(const std::uint32_t* children, std::size_t count, const std::u
 }  // namespace
 
 const Blake3Kernel k_blake3_avx512 = {"avx512", hash_shuffled, copy_and_hash_shuffled, hash_parents};
-const Blake3Kernel k_blake3_avx512_moved = {"avx512-moved", hash_moved, copy_and_hash_moved, hash_parents};
+const Blake3Kernel k_blake3_avx512_moved = {"avx512-moved", hash_moved<Cache::second_level>,
+                                            copy_and_hash_moved<Cache::second_level>, hash_parents};
+const Blake3Kernel k_blake3_avx512_moved_near = {"avx512-moved-near", hash_moved<Cache::first_level>,
+                                                 copy_and_hash_moved<Cache::first_level>, hash_parents};
 
 }  // namespace wdelta

@@ -36,6 +36,8 @@ extern const Blake3Kernel k_blake3_avx512;
 /// The same instructions, but that words come into lanes by moves of single words: for
 /// CpuFeatures::avx512_on_two_ports.
 extern const Blake3Kernel k_blake3_avx512_moved;
+/// The same, but that what is hashed soon is fetched into the first-level cache: for CpuFeatures::near_prefetches.
+extern const Blake3Kernel k_blake3_avx512_moved_near;
 
 /// One compression of a node that stands alone: a block of a short chunk, the root, extendable output. Writes all 16
 /// words; the first 8 are the chaining value.

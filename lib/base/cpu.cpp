@@ -52,6 +52,7 @@ CpuFeatures cpu_features() {
   const Processor here = processor();
   const bool is_zen_4 = here.vendor == Vendor::amd && here.family < 0x1a;
   features.avx512_on_two_ports = features.avx512 && (here.vendor == Vendor::intel || is_zen_4);
+  features.near_prefetches = features.avx512 && is_zen_4;
   return features;
 #else
   return {};
