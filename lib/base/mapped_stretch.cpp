@@ -48,6 +48,14 @@ bool is_cached(int fd, std::uint64_t offset, std::size_t size_bytes) {
   return true;
 }
 
+// Whether what leads back from the handler restores the signals that are blocked. None are, and to ask for them would
+// be a system call for each read(); but ThreadSanitizer blocks them all while a handler is called.
+#if defined(__SANITIZE_THREAD__)
+constexpr int k_saves_signals = 1;
+#else
+constexpr int k_saves_signals = 0;
+#endif
+
 // What a thread is reading.
 struct Guarded {
   sigjmp_buf before;
@@ -115,7 +123,7 @@ bool MappedStretch::call(void (*work)(void* held, const std::uint8_t* bytes), vo
   Guarded here;
   here.begin = begin;
   here.end = begin + size_bytes_;
-  if (sigsetjmp(here.before, 0) != 0) {
+  if (sigsetjmp(here.before, k_saves_signals) != 0) {
     guarded = nullptr;
     return false;
   }
