@@ -21,13 +21,10 @@ struct KernelList {
 #if defined(__x86_64__)
     const CpuFeatures features = cpu_features();
     if (features.avx512) {
-      const Blake3Kernel& fastest = features.near_prefetches       ? k_blake3_avx512_moved_near
-                                    : features.avx512_on_two_ports ? k_blake3_avx512_moved
-                                                                   : k_blake3_avx512;
-      for (const Blake3Kernel* kernel :
-           {&fastest, &k_blake3_avx512, &k_blake3_avx512_moved, &k_blake3_avx512_moved_near}) {
-        if (count == 0 || kernel != &fastest) kernels[count++] = kernel;
-      }
+      kernels[count++] = &k_blake3_avx512;
+      kernels[count++] = &k_blake3_avx512_moved;
+      kernels[count++] = &k_blake3_avx512_moved_near;
+      std::swap(kernels[0], kernels[features.near_prefetches ? 2 : features.avx512_on_two_ports ? 1 : 0]);
     }
     if (features.avx2) kernels[count++] = &k_blake3_avx2;
 #endif

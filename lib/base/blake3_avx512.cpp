@@ -88,7 +88,7 @@ enum class Cache { first_level, second_level };
 // What else is done between the steps: 1 KiB per group is prefetched from `ahead` on, as 32 streams that are 1 KiB
 // apart are too many for the processor's own prefetcher. Line by line, evenly: each waits in one of the few places for
 // what comes to the first-level cache, and the rounds wait where these are full (Xeon 6, from the page cache: 4.4 GB/s
-// without, 6.0 with eight at a time, 7.3 so).
+// without, 6.0 with eight at a time, 7.3 so). Into which cache, the processor decides (CpuFeatures::near_prefetches).
 template <std::size_t Groups, Cache Into, class Aside>
 struct Prefetching {
   const char* ahead;

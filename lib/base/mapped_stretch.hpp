@@ -16,9 +16,9 @@ namespace wdelta {
 class MappedStretch {
  public:
   /// How many the process has at most. Bringing pages and taking them back is work on what all threads share: from some
-  /// number on each one more makes the others wait for longer than read(2) takes to copy. (Xeon of 16 cores, verify of
-  /// 2 GiB with 16 threads: in tmpfs 66 ms for 135 without a limit, in ext4 46 for 58; diff with 8 threads,
-  /// which would map 16, 232 for 237, and in ext4 216 for 197.)
+  /// number on each one more makes the others wait for longer than read(2) takes to copy. (By a program that brought
+  /// pages by MADV_POPULATE_READ, Xeon of 16 cores, verify of 2 GiB with 16 threads: in tmpfs 66 ms for 135 without a
+  /// limit, in ext4 46 for 58; diff with 8 threads, which would map 16, 232 for 237, and in ext4 216 for 197.)
   static constexpr unsigned k_most = 8;
 
   /// Of the file under `fd`, which stays open as long. Nothing unless allow() was called, fewer than k_most are there,

@@ -191,7 +191,7 @@ TEST_CASE("a file that is cut off and grows again while its pages are brought do
   done = true;
   cutter.join();
   CHECK(always);
-  WARN(times_brought > 0);
+  WARN_MESSAGE(times_brought > 0, "this file system maps nothing, or has no preadv2(2) that does not wait");
 }
 
 TEST_CASE("a file that is cut off while it is hashed where it lies became shorter") {

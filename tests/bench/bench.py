@@ -108,6 +108,13 @@ class Bench:
                          f"{ours.over(theirs):.2f}", f"{ours.cpu_over(theirs):.2f}"])
         table("BLAKE3 of a file in the page cache, whole processes", ["", "wdelta, s", "GB/s", "b3sum, s", "GB/s", "ratio", "of CPU time"], rows)
 
+        # What HashingReader chooses between, by the processor.
+        rows = []
+        for name, what in (("hashed", "hash"), ("copied into cache and hashed", "copy")):
+            read, mapped = paired([[hash_file, what, way, self.new] for way in ("read", "map")], ROUNDS, self.warm)
+            rows.append([name, f"{read.wall_s:.3f}", f"{mapped.wall_s:.3f}", f"{mapped.over(read):.2f}", f"{mapped.cpu_over(read):.2f}"])
+        table("a file in the page cache, one thread", ["", "read(2), s", "mapped, s", "ratio", "of CPU time"], rows)
+
     def codec(self):
         rows = []
         for encoding in ("auto", "sparse", "dense", "whole"):

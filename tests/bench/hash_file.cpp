@@ -1,29 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: bench-hash-file THREADS FILE...
-// Prints what b3sum prints, by the library's own reading and hashing: for timing one against the other.
+//        bench-hash-file hash|copy read|map FILE
+// Prints what b3sum prints, by the library's own reading and hashing: for timing one against the other. In the second
+// form one thread hashes bytes, or copies them into cache as well, where read(2) puts them or from where they are
+// mapped: for HashingReader, which has to know what is faster.
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/hashing_reader.hpp"
 #include "base/mapped_stretch.hpp"
 #include "base/reader_digest.hpp"
 
 #include <cstdlib>
 #include <fmt/format.h>
+#include <string_view>
 
 namespace {
-struct Silent final : wdelta::Progress {
+
+using namespace wdelta;
+
+struct Silent final : Progress {
   void begin(std::string_view, std::uint64_t) override {}
   void advance(std::uint64_t) override {}
   void note(std::string_view) override {}
 };
+
+// A file that cannot be mapped.
+class ReadFile final : public ByteReader {
+ public:
+  explicit ReadFile(const File& file) : file_(&file) {}
+
+  std::uint64_t size_bytes() const override { return file_->size_bytes(); }
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
+  const std::string& name() const override { return file_->name(); }
+  std::size_t piece_bytes() const override { return file_->piece_bytes(); }
+
+ private:
+  const File* file_;
+};
+
+Digest digest_by(const ByteReader& file, bool is_copied) {
+  HashingReader reader(file, HashingReader::Mapping::where_possible);
+  Blake3Tree tree(file.size_bytes());
+  StageLaps laps(nullptr);
+  Buffer memory;
+  for (std::size_t index = 0; index < tree.segment_count(); ++index) {
+    Blake3Segment hash(tree, index);
+    if (!is_copied) {
+      reader.hash(index, memory, hash, laps);
+      continue;
+    }
+    for_each_piece(segment_at(file.size_bytes(), index), file.piece_bytes(), [&](const Segment& piece) {
+      reader.read(piece.begin, memory.of_size(piece.size_bytes), hash, laps);
+    });
+  }
+  return tree.finish();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-  wdelta::MappedStretch::allow();
+  MappedStretch::allow();
+  const std::string_view first = argc > 1 ? argv[1] : "1";
+  if (argc == 4 && (first == "hash" || first == "copy")) {
+    const File file = File::open(argv[3]);
+    const ReadFile read_file(file);
+    const bool is_mapped = std::string_view(argv[2]) == "map";
+    const ByteReader& reader = is_mapped ? static_cast<const ByteReader&>(file) : read_file;
+    fmt::print("{}  {}\n", digest_by(reader, first == "copy").hex(), argv[3]);
+    return 0;
+  }
   Silent silent;
-  const wdelta::Execution execution{argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1, &silent, {}};
+  const Execution execution{static_cast<unsigned>(std::atoi(first.data())), &silent, {}};
   for (int i = 2; i < argc; ++i) {
-    const wdelta::File file = wdelta::File::open(argv[i]);
-    fmt::print("{}  {}\n", wdelta::digest_of(file, execution).hex(), argv[i]);
+    const File file = File::open(argv[i]);
+    fmt::print("{}  {}\n", digest_of(file, execution).hex(), argv[i]);
   }
   return 0;
 } catch (const wdelta::Error& error) {
