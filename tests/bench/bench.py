@@ -241,25 +241,30 @@ class Bench:
         table("files that are not in the page cache (must be 0.90 of dd's rate)", ["", "s", "GB/s", "dd, s", "GB/s", "rate of dd's"], rows)
 
     def peers(self):
-        """Once each: they take long."""
-        diff, = paired([self.diff], ROUNDS, self.warm)
-        apply, = paired([self.apply], ROUNDS, self.warm)
-        size = os.path.getsize(self.delta)
-        rows = [["wdelta", f"{diff.wall_s:.3f}", "1", f"{apply.wall_s:.3f}", "1", f"{size / 1e6:.2f}", "1"]]
-        coders = [("xdelta3 -1", f"xdelta3 -1 -e -f -s {self.old} {self.new} {{}}", f"xdelta3 -d -f -s {self.old} {{}} {self.out}")]
+        """In turn with each of them; with xdelta3 once, which takes a minute or two."""
+        peer = f"{self.folder}/peer"
+        coders = [("xdelta3 -1", 1, f"xdelta3 -1 -e -f -s {self.old} {self.new} {peer}", f"xdelta3 -d -f -s {self.old} {peer} {self.out}")]
         if self.size_bytes <= PATCH_FROM_BYTES * 1.05:
-            coders.insert(0, ("zstd -1 --patch-from", f"zstd -1 -q -f --patch-from={self.old} {self.new} -o {{}}",
-                              f"zstd -d -q -f --long=31 --patch-from={self.old} {{}} -o {self.out}"))
-        for name, forth, back in coders:
-            path = f"{self.folder}/peer"
-            self.clean()
-            there, again = run(forth.format(path)), run(back.format(path))
-            rows.append([name, f"{there.wall_s:.2f}", f"{there.wall_s / diff.wall_s:.0f} ×", f"{again.wall_s:.2f}", f"{again.wall_s / apply.wall_s:.1f} ×",
-                         f"{os.path.getsize(path) / 1e6:.2f}", f"{os.path.getsize(path) / size:.1f} ×"])
-            os.unlink(path)
+            coders.insert(0, ("zstd -1 --patch-from", ROUNDS, f"zstd -1 -q -f --patch-from={self.old} {self.new} -o {peer}",
+                              f"zstd -d -q -f --long=31 --patch-from={self.old} {peer} -o {self.out}"))
+
+        def without_delta():
+            self.warm()
+            if os.path.exists(peer):
+                os.unlink(peer)
+
+        size = os.path.getsize(self.delta)
+        rows = []
+        for name, rounds, there, back in coders:
+            diff, their_diff = paired([self.diff, there], rounds, without_delta, warm_up=rounds > 1)
+            apply, their_apply = paired([self.apply, back], rounds, self.warm, warm_up=rounds > 1)
+            rows.append([name, f"{their_diff.wall_s:.2f}", f"{diff.wall_s:.3f}", f"{their_diff.over(diff):.0f} ×",
+                         f"{their_apply.wall_s:.2f}", f"{apply.wall_s:.3f}", f"{their_apply.over(apply):.1f} ×",
+                         f"{os.path.getsize(peer) / 1e6:.2f}", f"{size / 1e6:.2f}", f"{os.path.getsize(peer) / size:.1f} ×"])
         self.clean()
+        os.unlink(peer)
         table(f"other delta coders, a pair of {self.size_bytes / 2**30:.2f} GiB",
-              ["", "diff, s", "of wdelta's", "apply, s", "of wdelta's", "delta, MB", "of wdelta's"], rows)
+              ["", "diff, s", "wdelta, s", "of wdelta's", "apply, s", "wdelta, s", "of wdelta's", "delta, MB", "wdelta, MB", "of wdelta's"], rows)
 
 
 def main():
