@@ -236,6 +236,14 @@ struct SignsInRows {
   std::uint32_t* row_begins;   ///< the number of a row's first change; room for `count` + 16
 };
 
+/// What the signs of columns say, as they are and as the rows turn them: a bit for each column, eight to a byte, lowest
+/// first, which is set where more of its signs are negative.
+struct FittedColumns {
+  std::uint8_t* as_they_are;
+  std::uint8_t* as_turned;
+  std::int16_t* weights;  ///< as turned: of each column 1, or where its bit is set -1, and the same with the other sign
+};
+
 /// What an engine does with the signs of a matrix; the same for all element types.
 struct SignKernels {
   /// Returns how many rows begin.
@@ -243,6 +251,10 @@ struct SignKernels {
   /// Weights in proportion to `sums` of columns, rounded towards 0, the largest at most 2^8 - 1: for each column two,
   /// the second with the other sign.
   void (*weigh_columns)(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+  /// `votes`: of each column two, of its positive signs and of its negative ones. The lower half of each says how many
+  /// lie in rows that are left, the upper half how many in rows that are turned. Returns how many signs are those that
+  /// most of their column's are.
+  std::uint64_t (*fit_columns)(const std::uint32_t* votes, std::uint32_t columns, const FittedColumns* fitted);
 };
 
 /// Kernels by [log2 width][kind]; classed ones for elements of at most 4 bytes.

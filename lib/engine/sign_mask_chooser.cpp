@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sign_mask_chooser.hpp"
 
+#include "engine/column_votes.hpp"
 #include "engine/fixed_log2.hpp"
 
 #include <algorithm>
@@ -26,6 +27,8 @@ constexpr std::initializer_list<std::size_t> k_weighed = {0, 5, 10};
 constexpr std::initializer_list<std::size_t> k_kept = {3, 13};
 // What is found of so many changes stays in the first-level cache until it was said of each of them.
 constexpr std::size_t k_stretch_changes = 1024;
+// Rows of so many changes or more, on average, are gone through one by one.
+constexpr std::size_t k_long_row_changes = 48;
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
 
@@ -41,24 +44,6 @@ double deviations(double beyond_chance, double variance) {
 
 void set_bit(std::vector<std::uint8_t>& bits, std::size_t at, std::uint32_t bit) {
   bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | bit << (at % 8));
-}
-
-std::vector<std::uint8_t> packed_columns(std::span<const std::uint32_t> counts) {
-  std::vector<std::uint8_t> bits((counts.size() / 2 + 7) / 8);
-  for (std::uint8_t& byte : bits) {
-    const std::span<const std::uint32_t> eight = counts.first(std::min<std::size_t>(counts.size(), 16));
-    std::uint32_t packed = 0;
-    for (std::size_t i = 0; i < eight.size(); i += 2) packed |= (eight[i + 1] > eight[i] ? 1U : 0U) << (i / 2);
-    byte = static_cast<std::uint8_t>(packed);
-    counts = counts.subspan(eight.size());
-  }
-  return bits;
-}
-
-std::uint64_t agreeing_in_columns(std::span<const std::uint32_t> counts) {
-  std::uint64_t agreeing = 0;
-  for (std::size_t i = 0; i < counts.size(); i += 2) agreeing += std::max(counts[i], counts[i + 1]);
-  return agreeing;
 }
 
 }  // namespace
@@ -101,23 +86,61 @@ void SignMaskChooser::each_stretch(Visit visit, Behind behind) {
 // Calls visit(row, sum of its signs as the columns weigh them) for each row.
 template <class Visit>
 void SignMaskChooser::each_sum(Visit visit) {
-  each_stretch([&](const SignRows::Row& row, std::size_t, std::int32_t sum) { visit(row, sum); }, [](const auto&) {});
+  if (!are_rows_long_) {
+    return each_stretch([&](const SignRows::Row& row, std::size_t, std::int32_t sum) { visit(row, sum); },
+                        [](const auto&) {});
+  }
+  const std::int16_t* const weights = weights_.data();
+  for (const SignRows::Part part : parts_) {
+    const SignRows::Rows rows = signs_->rows_in(part);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const SignRows::Row row = rows[i];
+      std::int32_t sum = 0;
+      for (const SignRows::SignedColumn change : signs_->changes().subspan(row.begin, row.size()))
+        sum += weights[change];
+      visit(row, sum);
+    }
+  }
 }
 
-// Calls visit(change, sum of its row's signs as the columns weigh them) for each change.
-template <class Visit>
-void SignMaskChooser::each_change(Visit visit) {
-  const auto spread_sum = [this](const SignRows::Row& row, std::size_t begin, std::int32_t sum) {
-    sums_of_rows_.cut(row.begin - begin);
-    spread(sum, sums_of_rows_.extend(row.size() + k_spread_room), row.size());
+// Calls visit(change, of(sum of its row's signs as the columns weigh them)) for each change.
+template <class Of, class Visit>
+void SignMaskChooser::each_change(Of of, Visit visit) {
+  if (are_rows_long_) {
+    return each_sum([&](const SignRows::Row& row, std::int32_t sum) {
+      const std::int32_t value = of(sum);
+      for (const SignRows::SignedColumn change : signs_->changes().subspan(row.begin, row.size())) visit(change, value);
+    });
+  }
+  const auto spread_value = [&](const SignRows::Row& row, std::size_t begin, std::int32_t sum) {
+    values_of_rows_.cut(row.begin - begin);
+    spread(of(sum), values_of_rows_.extend(row.size() + k_spread_room), row.size());
   };
-  each_stretch(spread_sum, [&](std::span<const SignRows::SignedColumn> changes) {
-    const std::int32_t* const sums = sums_of_rows_.data();
-    for (std::size_t i = 0; i < changes.size(); ++i) visit(changes[i], sums[i]);
+  each_stretch(spread_value, [&](std::span<const SignRows::SignedColumn> changes) {
+    const std::int32_t* const values = values_of_rows_.data();
+    for (std::size_t i = 0; i < changes.size(); ++i) visit(changes[i], values[i]);
   });
 }
 
-double SignMaskChooser::deviations_of_rows() {
+// squares(row): the sum of the squares of its weights.
+template <class Squares>
+double SignMaskChooser::deviations_of_rows(Squares squares_of) {
+  double beyond_chance = 0;
+  double variance = 0;
+  each_sum([&](const SignRows::Row& row, std::int32_t sum) {
+    const double squares = squares_of(row);
+    beyond_chance += static_cast<double>(sum) * sum - squares;
+    variance += 2 * squares * squares;
+  });
+  return deviations(beyond_chance, variance);
+}
+
+double SignMaskChooser::deviations_of_rows_alike() {
+  weigh_columns_alike();
+  return deviations_of_rows([](const SignRows::Row& row) { return static_cast<double>(row.size()); });
+}
+
+double SignMaskChooser::deviations_of_weighed_rows() {
   squares_up_to_.clear();
   std::uint64_t* const up_to = squares_up_to_.extend(signs_->size() + 1);
   for (const SignRows::Part part : parts_) {
@@ -127,14 +150,8 @@ double SignMaskChooser::deviations_of_rows() {
       up_to[i + 1] = sum_of_squares += static_cast<std::uint32_t>(weight * weight);
     }
   }
-  double beyond_chance = 0;
-  double variance = 0;
-  each_sum([&](const SignRows::Row& row, std::int32_t sum) {
-    const auto squares = static_cast<double>(up_to[row.end] - up_to[row.begin]);
-    beyond_chance += static_cast<double>(sum) * sum - squares;
-    variance += 2 * squares * squares;
-  });
-  return deviations(beyond_chance, variance);
+  return deviations_of_rows(
+      [up_to](const SignRows::Row& row) { return static_cast<double>(up_to[row.end] - up_to[row.begin]); });
 }
 
 double SignMaskChooser::deviations_of_columns() const {
@@ -175,6 +192,7 @@ void SignMaskChooser::weigh_columns(const SignKernels& kernels) {
     for (std::size_t i = 0; i < columns; ++i)
       sums[i] = -(std::int64_t{counts_[2 * i]} + counts_[2 * i + 1]) * weights_[2 * i];
     each_change(
+        [](std::int32_t sum) { return sum; },
         [sums](SignRows::SignedColumn change, std::int64_t sum) { sums[change / 2] += change % 2 == 0 ? sum : -sum; });
     take_weights(kernels);
   }
@@ -191,39 +209,41 @@ void SignMaskChooser::take_weights(const SignKernels& kernels) {
 SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignKernels& kernels) {
   Tellings tellings{false, false};
   look_at(k_weighed);
-  weigh_columns_alike();
-  tellings.rows = deviations_of_rows() > k_telling_deviations;
+  tellings.rows = deviations_of_rows_alike() > k_telling_deviations;
   if (signs_->size() <= signs_->place().row_elements) return tellings;
   weigh_columns(kernels);
   tellings.columns = deviations_of_columns() > k_telling_deviations;
   if (tellings.columns) return tellings;
   // The weights know nothing of those kept.
   look_at(k_kept);
-  tellings.columns = deviations_of_rows() > k_telling_deviations;
+  tellings.columns = deviations_of_weighed_rows() > k_telling_deviations;
   return tellings;
 }
 
-// To the rows, once these were to the columns; lines only say yes or no.
-void SignMaskChooser::fit_columns() {
-  // Of each signed column one in rows that are left as they are, and behind all these one in those that are turned.
-  const auto signed_columns = static_cast<std::uint32_t>(weights_.size());
-  votes_.assign(2 * weights_.size(), 0);
-  std::uint32_t* const votes = votes_.data();
-  each_change([votes, signed_columns](SignRows::SignedColumn change, std::int32_t sum) {
-    ++votes[change + (static_cast<std::uint32_t>(sum >> 31) & signed_columns)];
+// To the rows, once these were to the columns; lines only say yes or no. Returns how many signs agree with their
+// column, whatever rows say.
+std::uint64_t SignMaskChooser::fit_columns(const SignKernels& kernels) {
+  // No column has more changes of one sign than there are rows.
+  const bool are_few = signs_->rows_in(signs_->all()).size() <= 0xffff;
+  if (are_few) return fit_columns_by(votes_, kernels.fit_columns);
+  return fit_columns_by(many_votes_, [](const auto* votes, std::uint32_t columns, const FittedColumns* fitted) {
+    return wdelta::fit_columns(votes, columns, *fitted);
   });
-  const std::uint32_t* const turned_votes = votes + signed_columns;
-  counts_.resize(signed_columns);
-  turned_counts_.resize(signed_columns);
-  for (std::size_t i = 0; i < signed_columns; i += 2) {
-    counts_[i] = votes[i] + turned_votes[i];
-    counts_[i + 1] = votes[i + 1] + turned_votes[i + 1];
-    turned_counts_[i] = votes[i] + turned_votes[i + 1];
-    turned_counts_[i + 1] = votes[i + 1] + turned_votes[i];
-    const bool is_negative = turned_counts_[i + 1] > turned_counts_[i];
-    weights_[i] = is_negative ? -1 : 1;
-    weights_[i + 1] = is_negative ? 1 : -1;
-  }
+}
+
+// Votes are what SignKernels::fit_columns() takes, of any width.
+template <class Vote, class Fit>
+std::uint64_t SignMaskChooser::fit_columns_by(OfSignedColumns<Vote>& all_votes, Fit fit) {
+  constexpr int k_half_bits = 4 * sizeof(Vote);
+  all_votes.assign(weights_.size(), 0);
+  Vote* const votes = all_votes.data();
+  each_change([](std::int32_t sum) { return sum < 0 ? k_half_bits : 0; },
+              [votes](SignRows::SignedColumn change, std::int32_t half) { votes[change] += Vote{1} << half; });
+  const std::size_t columns = weights_.size() / 2;
+  columns_.resize((columns + 7) / 8);
+  turned_columns_.resize((columns + 7) / 8);
+  const FittedColumns fitted{columns_.data(), turned_columns_.data(), weights_.data()};
+  return fit(votes, static_cast<std::uint32_t>(columns), &fitted);
 }
 
 // To the columns. Returns how many signs agree.
@@ -238,6 +258,7 @@ std::uint64_t SignMaskChooser::fit_rows(std::vector<std::uint8_t>& turned) {
 
 SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& signs, std::uint64_t element_count) {
   signs_ = &signs;
+  are_rows_long_ = signs.size() >= k_long_row_changes * signs.rows_in(signs.all()).size();
   SignMask mask;
   const std::uint64_t all = signs.size();
   const std::uint64_t columns = signs.place().row_elements;
@@ -255,15 +276,16 @@ SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& sig
   std::uint64_t least = all << 16;
   if (all > columns) {
     if (!is_sampled) weigh_columns(kernels);
-    for (int fits = is_sampled ? 1 : k_fits_of_few; fits > 0; --fits) fit_columns();
-    if (const std::uint64_t with_columns = cost(agreeing_in_columns(counts_), columns); with_columns < least) {
+    std::uint64_t agreeing = 0;
+    for (int fits = is_sampled ? 1 : k_fits_of_few; fits > 0; --fits) agreeing = fit_columns(kernels);
+    if (const std::uint64_t with_columns = cost(agreeing, columns); with_columns < least) {
       least = with_columns;
-      mask = {packed_columns(counts_), {}};
+      mask = {columns_, {}};
     }
     std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
     if (const std::uint64_t with_both = cost(fit_rows(turned_rows), columns + rows); with_both < least) {
       least = with_both;
-      mask = {packed_columns(turned_counts_), std::move(turned_rows)};
+      mask = {turned_columns_, std::move(turned_rows)};
     }
   }
   if (tellings.rows) {

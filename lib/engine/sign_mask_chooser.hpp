@@ -38,27 +38,35 @@ class SignMaskChooser {
   void each_stretch(Visit visit, Behind behind);
   template <class Visit>
   void each_sum(Visit visit);
-  template <class Visit>
-  void each_change(Visit visit);
-  double deviations_of_rows();
+  template <class Of, class Visit>
+  void each_change(Of of, Visit visit);
+  template <class Squares>
+  double deviations_of_rows(Squares squares_of);
+  double deviations_of_rows_alike();
+  double deviations_of_weighed_rows();
   double deviations_of_columns() const;
   void weigh_columns_alike();
   void weigh_columns(const SignKernels& kernels);
   void take_weights(const SignKernels& kernels);
-  void fit_columns();
+  template <class Vote, class Fit>
+  std::uint64_t fit_columns_by(OfSignedColumns<Vote>& votes, Fit fit);
+  std::uint64_t fit_columns(const SignKernels& kernels);
   std::uint64_t fit_rows(std::vector<std::uint8_t>& turned);
 
-  const SignRows* signs_ = nullptr;        // of the choose() that is at work
+  const SignRows* signs_ = nullptr;  // of the choose() that is at work
+  bool are_rows_long_ = false;
   std::vector<SignRows::Part> parts_;      // of these, a sample or all
   OfSignedColumns<std::int16_t> weights_;  // what rows are fitted to
   OfSignedColumns<std::uint32_t> counts_;
-  OfSignedColumns<std::uint32_t> turned_counts_;  // as the rows turn them
-  std::vector<std::uint32_t> votes_;
-  std::vector<std::int64_t> sums_;  // of each column's signs, as much as the rows are sure
+  OfSignedColumns<std::uint32_t> votes_;
+  OfSignedColumns<std::uint64_t> many_votes_;  // where votes_ are too narrow
+  std::vector<std::uint8_t> columns_;          // bits of a mask without rows
+  std::vector<std::uint8_t> turned_columns_;   // bits of a mask with rows
+  std::vector<std::int64_t> sums_;             // of each column's signs, as much as the rows are sure
   // Change by change.
   ScratchVector<std::int32_t> sums_up_to_;
   ScratchVector<std::uint64_t> squares_up_to_;
-  ScratchVector<std::int32_t> sums_of_rows_;
+  ScratchVector<std::int32_t> values_of_rows_;
 };
 
 }  // namespace wdelta

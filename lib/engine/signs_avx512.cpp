@@ -66,4 +66,33 @@ void weigh_columns_avx512(const std::int64_t* sums, std::uint32_t columns, std::
   });
 }
 
+// Eight columns at a time, whose votes lie side by side: the odd lanes have their negative signs.
+std::uint64_t fit_columns_avx512(const std::uint32_t* votes, std::uint32_t columns, const FittedColumns* fitted) {
+  constexpr __mmask16 k_odd = 0xaaaa;
+  const auto swapped = [](__m512i lanes) { return _mm512_maskz_shuffle_epi32(0xffff, lanes, _MM_PERM_CDAB); };
+  const __m512i half = _mm512_set1_epi32(0xffff);
+  __m512i agreeing = _mm512_setzero_si512();
+  for (std::uint32_t first = 0; first < columns; first += 8) {
+    const std::uint32_t left = columns - first;
+    const auto there = static_cast<__mmask8>(_bzhi_u32(0xff, left < 8 ? left : 8));
+    const __m512i some = _mm512_maskz_loadu_epi64(there, votes + std::size_t{2} * first);
+    const __m512i in_left_rows = _mm512_and_si512(some, half);
+    const __m512i in_turned_rows = _mm512_srli_epi32(some, 16);
+    const __m512i all = _mm512_add_epi32(in_left_rows, in_turned_rows);
+    const __m512i all_others = swapped(all);
+    const __m512i turned = _mm512_add_epi32(in_left_rows, swapped(in_turned_rows));
+    const auto as_they_are =
+        static_cast<std::uint8_t>(_pext_u32(_mm512_mask_cmpgt_epu32_mask(k_odd, all, all_others), k_odd));
+    const auto as_turned =
+        static_cast<std::uint8_t>(_pext_u32(_mm512_mask_cmpgt_epu32_mask(k_odd, turned, swapped(turned)), k_odd));
+    fitted->as_they_are[first / 8] = as_they_are;
+    fitted->as_turned[first / 8] = as_turned;
+    const __m256i weights =
+        _mm256_mask_blend_epi32(as_turned, _mm256_set1_epi32(static_cast<int>(0xffff0001)), _mm256_set1_epi32(0x1ffff));
+    _mm256_mask_storeu_epi32(fitted->weights + std::size_t{2} * first, there, weights);
+    agreeing = _mm512_add_epi64(agreeing, _mm512_srli_epi64(_mm512_maskz_max_epu32(0xffff, all, all_others), 32));
+  }
+  return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(agreeing));
+}
+
 }  // namespace wdelta

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/signs_scalar.hpp"
 
+#include "engine/column_votes.hpp"
 #include "engine/column_weights.hpp"
 #include "engine/element.hpp"
 #include "engine/row_division.hpp"
@@ -39,6 +40,10 @@ void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::
     at[0] = static_cast<std::int16_t>(weight);
     at[1] = static_cast<std::int16_t>(-weight);
   });
+}
+
+std::uint64_t fit_columns_scalar(const std::uint32_t* votes, std::uint32_t columns, const FittedColumns* fitted) {
+  return fit_columns(votes, columns, *fitted);
 }
 
 }  // namespace wdelta

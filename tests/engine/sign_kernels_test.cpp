@@ -14,6 +14,7 @@ namespace wdelta {
 namespace {
 
 using namespace testing;
+using Bytes = std::vector<std::uint8_t>;
 
 TEST_CASE("changes of a block are put into rows and columns, for every length, the same by every engine") {
   CAPTURE(seed());
@@ -107,6 +108,52 @@ TEST_CASE("columns are weighed by their sums, however large, the same by every e
         engine.kernels->signs.weigh_columns(typed<std::int64_t>(rooms[0].copy(bytes_of(sums))),
                                             static_cast<std::uint32_t>(count), typed<std::int16_t>(found));
         if (!std::ranges::equal(found, bytes_of(weights))) FAIL("other weights");
+      });
+    }
+  }
+}
+
+TEST_CASE("columns take the sign that most votes have, of rows as they are and as they are turned") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  Guarded rooms[] = {Guarded(8 * 65536), Guarded(65536 / 8), Guarded(65536 / 8), Guarded(4 * 65536)};
+  for (const std::size_t count : counts_of_elements()) {
+    for (const std::uint32_t most : {0U, 1U, 3U, 0xffffU}) {
+      std::vector<std::uint32_t> votes(2 * count);
+      for (std::uint32_t& vote : votes) {
+        const auto half = [&] { return static_cast<std::uint32_t>(random() % 4 == 0 ? most : random() % (most + 1)); };
+        vote = half() | half() << 16;
+      }
+      std::uint64_t agreeing = 0;
+      Bytes as_they_are((count + 7) / 8);
+      Bytes as_turned((count + 7) / 8);
+      std::vector<std::int16_t> weights;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t left[] = {votes[2 * i] & 0xffff, votes[2 * i + 1] & 0xffff};  // positive, negative
+        const std::uint32_t turned[] = {votes[2 * i] >> 16, votes[2 * i + 1] >> 16};
+        const std::uint32_t positive = left[0] + turned[0];
+        const std::uint32_t negative = left[1] + turned[1];
+        agreeing += std::max(positive, negative);
+        const bool is_turned_negative = left[1] + turned[0] > left[0] + turned[1];
+        as_they_are[i / 8] = static_cast<std::uint8_t>(as_they_are[i / 8] | (negative > positive ? 1 : 0) << i % 8);
+        as_turned[i / 8] = static_cast<std::uint8_t>(as_turned[i / 8] | (is_turned_negative ? 1 : 0) << i % 8);
+        weights.push_back(is_turned_negative ? -1 : 1);
+        weights.push_back(is_turned_negative ? 1 : -1);
+      }
+      each_usable_engine([&](const Engine& engine) {
+        CAPTURE(engine.name);
+        CAPTURE(count);
+        CAPTURE(most);
+        const auto found_as_they_are = rooms[1].last((count + 7) / 8);
+        const auto found_as_turned = rooms[2].last((count + 7) / 8);
+        const auto found_weights = rooms[3].last(4 * count);
+        const FittedColumns fitted{found_as_they_are.data(), found_as_turned.data(),
+                                   typed<std::int16_t>(found_weights)};
+        CHECK(engine.kernels->signs.fit_columns(typed<std::uint32_t>(rooms[0].copy(bytes_of(votes))),
+                                                static_cast<std::uint32_t>(count), &fitted) == agreeing);
+        if (!std::ranges::equal(found_as_they_are, as_they_are)) FAIL("other columns as they are");
+        if (!std::ranges::equal(found_as_turned, as_turned)) FAIL("other columns as turned");
+        if (!std::ranges::equal(found_weights, bytes_of(weights))) FAIL("other weights");
       });
     }
   }

@@ -215,6 +215,23 @@ TEST_CASE("rows behind the first 65,536 of a group have bits of their own") {
   CHECK(changes.agree_behind(mask));
 }
 
+TEST_CASE("of more than 65,536 rows most say which sign a column has") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  const MatrixPlace place{4, 3};
+  const std::uint64_t count = 4 * 100'000;
+  const std::vector<std::uint8_t> columns = random_bytes(random, place.row_elements);
+  const std::uint64_t others_in_ten[] = {0, 1, 2, 3};  // signs of each column
+  Changes changes(place);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t column = (place.first_element + i) % place.row_elements;
+    changes.add(i, (columns[column] & 1U) ^ (random() % 10 < others_in_ten[column] ? 1U : 0U));
+  }
+  const SignMask mask = SignMaskChooser().choose(best_engine().kernels->signs, changes.signs(), count);
+  const std::size_t negatives = changes.negatives_behind(mask);
+  CHECK(std::min(negatives, changes.size() - negatives) < changes.size() * 16 / 100);  // of 15
+}
+
 TEST_CASE("every change is found in its row and its column, whatever a row's length and how many it has") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
