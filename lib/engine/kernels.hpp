@@ -248,9 +248,12 @@ struct FittedColumns {
 struct SignKernels {
   /// Returns how many rows begin.
   std::uint32_t (*list_rows)(const SignsOfBlock* signs, const SignsInRows* in_rows);
-  /// Weights in proportion to `sums` of columns, rounded towards 0, the largest at most 2^8 - 1: for each column two,
-  /// the second with the other sign.
-  void (*weigh_columns)(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+  /// Of each column there are two of everything: for its positive signs, and for its negative ones. A column is as sure
+  /// as the first of its `sums` is above the second, less its own weight times its `counts`. Replaces `weights`, each
+  /// at most 2^8 - 1, by others in proportion to this, rounded towards 0; the second is the first with the other sign.
+  /// Counts are less than 2^31, all sums less than 2^48; `room` is for a number a column.
+  void (*weigh_columns)(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns, std::int64_t* room,
+                        std::int16_t* weights);
   /// `votes`: of each column two, of its positive signs and of its negative ones. The lower half of each says how many
   /// lie in rows that are left, the upper half how many in rows that are turned. Returns how many signs are those that
   /// most of their column's are.

@@ -156,14 +156,14 @@ double SignMaskChooser::deviations_of_weighed_rows() {
 
 double SignMaskChooser::deviations_of_columns() const {
   std::int64_t squares_of_sums = 0;
-  std::uint64_t changes = 0;
-  std::uint64_t squares_of_changes = 0;
+  std::int64_t changes = 0;
+  std::int64_t squares_of_changes = 0;
   for (std::size_t i = 0; i < counts_.size(); i += 2) {
-    const std::uint32_t of_column = counts_[i] + counts_[i + 1];
-    const std::int64_t sum = std::int64_t{counts_[i]} - counts_[i + 1];
+    const std::int64_t of_column = counts_[i] + counts_[i + 1];
+    const std::int64_t sum = counts_[i] - counts_[i + 1];
     squares_of_sums += sum * sum;
     changes += of_column;
-    squares_of_changes += std::uint64_t{of_column} * of_column;
+    squares_of_changes += of_column * of_column;
   }
   return deviations(static_cast<double>(squares_of_sums) - static_cast<double>(changes),
                     2 * static_cast<double>(squares_of_changes));
@@ -177,32 +177,29 @@ void SignMaskChooser::weigh_columns_alike() {
   }
 }
 
+// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, and what that adds up to in a column
+// less than 2^47.
 void SignMaskChooser::weigh_columns(const SignKernels& kernels) {
   const std::size_t columns = signs_->place().row_elements;
   counts_.assign(2 * columns, 0);
+  std::int64_t* const counts = counts_.data();
   for (const SignRows::Part part : parts_) {
-    for (const SignRows::SignedColumn change : signs_->changes().subspan(part.begin, part.size())) ++counts_[change];
+    for (const SignRows::SignedColumn change : signs_->changes().subspan(part.begin, part.size())) ++counts[change];
   }
-  sums_.resize(columns);
-  std::int64_t* const sums = sums_.data();
-  for (std::size_t i = 0; i < columns; ++i) sums[i] = std::int64_t{counts_[2 * i]} - counts_[2 * i + 1];
-  take_weights(kernels);
+  weights_.assign(2 * columns, 0);
+  room_.resize(columns);
+  const auto weigh = [&](const OfSignedColumns<std::int64_t>& sums) {
+    kernels.weigh_columns(sums.data(), counts, static_cast<std::uint32_t>(columns), room_.data(), weights_.data());
+  };
+  weigh(counts_);
   for (int turn = 0; turn < k_weighing_turns; ++turn) {
-    // Without what a column would hear of itself, change by change, by way of its rows.
-    for (std::size_t i = 0; i < columns; ++i)
-      sums[i] = -(std::int64_t{counts_[2 * i]} + counts_[2 * i + 1]) * weights_[2 * i];
-    each_change(
-        [](std::int32_t sum) { return sum; },
-        [sums](SignRows::SignedColumn change, std::int64_t sum) { sums[change / 2] += change % 2 == 0 ? sum : -sum; });
-    take_weights(kernels);
+    sums_.assign(2 * columns, 0);
+    std::int64_t* const sums = sums_.data();
+    each_change([](std::int32_t sum) { return sum; },
+                [sums](SignRows::SignedColumn change, std::int64_t sum) { sums[change] += sum; });
+    // Less what a column would hear of itself, change by change, by way of its rows.
+    weigh(sums_);
   }
-}
-
-// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, what that adds up to in a column less
-// than 2^47, and what comes together of one row after the other less than 2^31.
-void SignMaskChooser::take_weights(const SignKernels& kernels) {
-  weights_.resize(2 * sums_.size());
-  kernels.weigh_columns(sums_.data(), static_cast<std::uint32_t>(sums_.size()), weights_.data());
 }
 
 // Leaves the columns weighed, where there are enough changes for a mask of them.

@@ -47,7 +47,6 @@ class SignMaskChooser {
   double deviations_of_columns() const;
   void weigh_columns_alike();
   void weigh_columns(const SignKernels& kernels);
-  void take_weights(const SignKernels& kernels);
   template <class Vote, class Fit>
   std::uint64_t fit_columns_by(OfSignedColumns<Vote>& votes, Fit fit);
   std::uint64_t fit_columns(const SignKernels& kernels);
@@ -57,12 +56,13 @@ class SignMaskChooser {
   bool are_rows_long_ = false;
   std::vector<SignRows::Part> parts_;      // of these, a sample or all
   OfSignedColumns<std::int16_t> weights_;  // what rows are fitted to
-  OfSignedColumns<std::uint32_t> counts_;
+  OfSignedColumns<std::int64_t> counts_;
+  OfSignedColumns<std::int64_t> sums_;  // as much as the rows are sure
   OfSignedColumns<std::uint32_t> votes_;
   OfSignedColumns<std::uint64_t> many_votes_;  // where votes_ are too narrow
   std::vector<std::uint8_t> columns_;          // bits of a mask without rows
   std::vector<std::uint8_t> turned_columns_;   // bits of a mask with rows
-  std::vector<std::int64_t> sums_;             // of each column's signs, as much as the rows are sure
+  std::vector<std::int64_t> room_;             // of columns
   // Change by change.
   ScratchVector<std::int32_t> sums_up_to_;
   ScratchVector<std::uint64_t> squares_up_to_;

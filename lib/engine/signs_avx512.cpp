@@ -57,9 +57,10 @@ std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_
                            [&]<class T>(T) { return list_rows(signs, static_cast<const T*>(signs->steps), in_rows); });
 }
 
-void weigh_columns_avx512(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {
+void weigh_columns_avx512(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns,
+                          std::int64_t* room, std::int16_t* weights) {
   // Both as one number: of stores that alternate GCC 12 makes no vectors.
-  weigh_columns(sums, columns, weights, [](std::int16_t* at, std::int32_t weight) {
+  weigh_columns(sums, counts, columns, room, weights, [](std::int16_t* at, std::int32_t weight) {
     const auto low = static_cast<std::uint32_t>(weight);
     const std::uint32_t both = (low & 0xffff) | (0 - low) << 16;
     __builtin_memcpy(at, &both, sizeof(both));

@@ -35,8 +35,9 @@ std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_
                            [&]<class T>(T) { return list_rows(signs, static_cast<const T*>(signs->steps), in_rows); });
 }
 
-void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights) {
-  weigh_columns(sums, columns, weights, [](std::int16_t* at, std::int32_t weight) {
+void weigh_columns_scalar(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns,
+                          std::int64_t* room, std::int16_t* weights) {
+  weigh_columns(sums, counts, columns, room, weights, [](std::int16_t* at, std::int32_t weight) {
     at[0] = static_cast<std::int16_t>(weight);
     at[1] = static_cast<std::int16_t>(-weight);
   });

@@ -7,7 +7,8 @@
 namespace wdelta {
 
 std::uint32_t list_rows_scalar(const SignsOfBlock* signs, const SignsInRows* in_rows);
-void weigh_columns_scalar(const std::int64_t* sums, std::uint32_t columns, std::int16_t* weights);
+void weigh_columns_scalar(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns,
+                          std::int64_t* room, std::int16_t* weights);
 std::uint64_t fit_columns_scalar(const std::uint32_t* votes, std::uint32_t columns, const FittedColumns* fitted);
 
 }  // namespace wdelta
