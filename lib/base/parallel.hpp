@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -88,7 +89,8 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
   const std::function<void()> work = [&] {
     std::size_t task = 0;
     StageLaps laps(execution.stages);
-    const WaitClock clock;
+    std::optional<WaitClock> clock;
+    if (execution.spare_threads > 0) clock.emplace();
     try {
       Worker worker = make_worker();
       for (;;) {
@@ -107,7 +109,7 @@ void ordered_in_runs(const TaskRuns& runs, const Execution& execution, MakeWorke
         for (; task < end; ++task) {
           execution.check_stop();
           Result result = worker(task, end);
-          const bool has_waited = execution.spare_threads > 0 && clock.has_waited();
+          const bool has_waited = clock && clock->has_waited();
           laps.restart();
           std::unique_lock lock(shared.mutex);
           laps.lap(Stage::wait);

@@ -2,30 +2,22 @@
 #pragma once
 
 #include <cstdint>
-#include <ctime>
 
 namespace wdelta {
 
-/// Tells what its thread did since it was made: worked, or waited as well, for a disk, a lock or a processor.
+/// Tells what its thread did since it was made: worked, or waited as well, for a disk or a lock. That others had the
+/// processor is no such waiting, as far as the system says so.
 class WaitClock {
  public:
+  WaitClock();
+
   /// Whether it waited for an eighth of the time or more, and longer than threads do anyway when they begin.
-  bool has_waited() const {
-    const std::int64_t all_ns = now_ns(CLOCK_MONOTONIC) - began_ns_;
-    const std::int64_t waited_ns = all_ns - (now_ns(CLOCK_THREAD_CPUTIME_ID) - worked_ns_);
-    constexpr std::int64_t k_least_ns = 4'000'000;
-    return waited_ns >= k_least_ns && waited_ns >= all_ns / 8;
-  }
+  bool has_waited() const;
 
  private:
-  static std::int64_t now_ns(clockid_t clock) {
-    timespec time{};
-    ::clock_gettime(clock, &time);
-    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-  }
-
-  std::int64_t began_ns_ = now_ns(CLOCK_MONOTONIC);
-  std::int64_t worked_ns_ = now_ns(CLOCK_THREAD_CPUTIME_ID);
+  std::int64_t queued_ns_;  // first: what the thread is kept from while it asks is no waiting, either
+  std::int64_t began_ns_;
+  std::int64_t worked_ns_;
 };
 
 }  // namespace wdelta

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/wait_clock.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sched.h>
+#include <thread>
+
+namespace wdelta {
+namespace {
+
+using namespace std::chrono_literals;
+
+void work_for(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+/// This thread, and those that it begins, all have one and the same processor while this lives.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    ::sched_getaffinity(0, sizeof(before_), &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+    ::sched_setaffinity(0, sizeof(one), &one);
+  }
+  ~OneProcessor() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+
+ private:
+  cpu_set_t before_;
+};
+
+}  // namespace
+
+TEST_CASE("a thread that sleeps has waited") {
+  const WaitClock clock;
+  CHECK(!clock.has_waited());
+  std::this_thread::sleep_for(20ms);
+  CHECK(clock.has_waited());
+}
+
+TEST_CASE("a thread that works while others have its processor has not") {
+  if (!std::filesystem::exists("/proc/thread-self/schedstat")) {
+    WARN_MESSAGE(false, "this system does not say how long a thread was ready");
+    return;
+  }
+  const OneProcessor one;
+  std::atomic<bool> is_over = false;
+  std::jthread other([&] {
+    while (!is_over) {
+    }
+  });
+  const WaitClock clock;
+  work_for(100ms);
+  CHECK(!clock.has_waited());
+  std::this_thread::sleep_for(60ms);
+  CHECK(clock.has_waited());
+  is_over = true;
+}
+
+}  // namespace wdelta
