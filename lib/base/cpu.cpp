@@ -33,12 +33,8 @@ Processor processor() {
   return found;
 }
 
-}  // namespace
-#endif
-
 // __builtin_cpu_supports asks XGETBV too, so a kernel that does not save the registers reads as "not there".
-CpuFeatures cpu_features() {
-#if defined(__x86_64__)
+CpuFeatures found_features() {
   __builtin_cpu_init();
   CpuFeatures features;
   features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -54,9 +50,19 @@ CpuFeatures cpu_features() {
   features.avx512_on_two_ports = features.avx512 && (here.vendor == Vendor::intel || is_zen_4);
   features.near_prefetches = features.avx512 && is_zen_4;
   return features;
+}
+
+}  // namespace
 #else
-  return {};
+namespace {
+CpuFeatures found_features() { return {}; }
+}  // namespace
 #endif
+
+// Asking takes microseconds where a hypervisor answers.
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = found_features();
+  return features;
 }
 
 }  // namespace wdelta

@@ -18,6 +18,6 @@ struct CpuFeatures {
   bool near_prefetches = false;
 };
 
-CpuFeatures cpu_features();
+const CpuFeatures& cpu_features();
 
 }  // namespace wdelta

@@ -21,17 +21,11 @@ constexpr std::size_t k_segments_read_after_miss = 8;
 // bench ONLY=blake3, Zen 4, seconds a GiB: 0.18 mapped, 0.24 read). Diff of 2 GiB by hand, seconds of processor time:
 // Zen 4 1.03 mapped and 1.22 read, from small pages of the cache 1.27 and 1.33, with AVX2 alone 2.12 and 2.05. By
 // earlier programs, of other pairs, seconds: Xeon 6 0.36 and 0.42; but Zen 5, with four ports, 0.30 and 0.20.
-bool is_copying_in_one_pass_faster() {
-  static const bool faster = cpu_features().avx512_on_two_ports;
-  return faster;
-}
+bool is_copying_in_one_pass_faster() { return cpu_features().avx512_on_two_ports; }
 
 // Where nobody wants a copy all of read(2)'s is saved: the same bench 0.18 and 0.25, verify of 2 GiB by hand with AVX2
 // alone 0.61 and 0.70. On Zen 5, where BLAKE3 is nearly as fast as memory, nobody has measured it.
-bool is_hashing_in_place_faster() {
-  static const bool faster = !cpu_features().avx512 || cpu_features().avx512_on_two_ports;
-  return faster;
-}
+bool is_hashing_in_place_faster() { return !cpu_features().avx512 || cpu_features().avx512_on_two_ports; }
 
 }  // namespace
 
