@@ -248,9 +248,10 @@ struct FittedColumns {
 struct SignKernels {
   /// Returns how many rows begin.
   std::uint32_t (*list_rows)(const SignsOfBlock* signs, const SignsInRows* in_rows);
-  /// Of each column there are two of everything: for its positive signs, and for its negative ones. A column is as sure
-  /// as the first of its `sums` is above the second, less its own weight times its `counts`. Replaces `weights`, each
-  /// at most 2^8 - 1, by others in proportion to this, rounded towards 0; the second is the first with the other sign.
+  /// Of each column there are two of everything: for its positive signs, and for its negative ones. How sure a column
+  /// is of its sign: by the first of its `sums`, less the second, less its own weight times both `counts`. Replaces
+  /// `weights`, each at most 2^8 - 1, by others in proportion to this, rounded towards 0; the second is the first with
+  /// the other sign.
   /// Counts are less than 2^31, all sums less than 2^48; `room` is for a number a column.
   void (*weigh_columns)(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns, std::int64_t* room,
                         std::int16_t* weights);

@@ -122,7 +122,7 @@ void SignMaskChooser::each_change(Of of, Visit visit) {
   });
 }
 
-// squares(row): the sum of the squares of its weights.
+// squares_of(row): the sum of the squares of its weights.
 template <class Squares>
 double SignMaskChooser::deviations_of_rows(Squares squares_of) {
   double beyond_chance = 0;
@@ -220,7 +220,7 @@ SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignKernels& ker
 // To the rows, once these were to the columns; lines only say yes or no. Returns how many signs agree with their
 // column, whatever rows say.
 std::uint64_t SignMaskChooser::fit_columns(const SignKernels& kernels) {
-  // No column has more changes of one sign than there are rows.
+  // No column has more changes than there are rows: where these are few, half of a vote has room for them.
   const bool are_few = signs_->rows_in(signs_->all()).size() <= 0xffff;
   if (are_few) return fit_columns_by(votes_, kernels.fit_columns);
   return fit_columns_by(many_votes_, [](const auto* votes, std::uint32_t columns, const FittedColumns* fitted) {
