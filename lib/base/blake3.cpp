@@ -19,7 +19,7 @@ struct KernelList {
 
   KernelList() {
 #if defined(__x86_64__)
-    const CpuFeatures features = cpu_features();
+    const CpuFeatures& features = cpu_features();
     if (features.avx512) {
       kernels[count++] = &k_blake3_avx512;
       kernels[count++] = &k_blake3_avx512_moved;

@@ -7,8 +7,9 @@
 
 namespace wdelta {
 
-#if defined(__x86_64__)
 namespace {
+
+#if defined(__x86_64__)
 
 enum class Vendor { amd, intel, other };
 
@@ -52,12 +53,13 @@ CpuFeatures found_features() {
   return features;
 }
 
-}  // namespace
 #else
-namespace {
+
 CpuFeatures found_features() { return {}; }
-}  // namespace
+
 #endif
+
+}  // namespace
 
 // Asking takes microseconds where a hypervisor answers.
 const CpuFeatures& cpu_features() {

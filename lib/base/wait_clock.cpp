@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wait_clock.hpp"
 
+#include "base/file.hpp"
 #include "base/system_call.hpp"
 
 #include <charconv>
@@ -22,11 +23,10 @@ std::int64_t now_ns(clockid_t clock) {
 // How long this thread has been ready while others had the processor: the second number of proc(5)'s schedstat. 0 where
 // the system does not say it.
 std::int64_t queued_ns() {
-  const int file = uninterrupted([] { return ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); });
-  if (file < 0) return 0;
+  const Fd file(uninterrupted([] { return ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }));
+  if (!file) return 0;
   char bytes[64];
-  const ssize_t got = uninterrupted([&] { return ::read(file, bytes, sizeof(bytes)); });
-  ::close(file);
+  const ssize_t got = uninterrupted([&] { return ::read(file.get(), bytes, sizeof(bytes)); });
   const std::string_view line(bytes, got < 0 ? 0 : static_cast<std::size_t>(got));
   const std::size_t space = line.find(' ');
   std::int64_t queued = 0;

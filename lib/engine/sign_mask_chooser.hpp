@@ -42,7 +42,6 @@ class SignMaskChooser {
   void each_change(Of of, Visit visit);
   template <class Squares>
   double deviations_of_rows(Squares squares_of);
-  double deviations_of_rows_alike();
   double deviations_of_weighed_rows();
   double deviations_of_columns() const;
   void weigh_columns_alike();

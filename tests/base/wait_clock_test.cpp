@@ -23,11 +23,11 @@ void work_for(std::chrono::milliseconds time) {
 class OneProcessor {
  public:
   OneProcessor() {
-    ::sched_getaffinity(0, sizeof(before_), &before_);
+    REQUIRE(::sched_getaffinity(0, sizeof(before_), &before_) == 0);
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
-    ::sched_setaffinity(0, sizeof(one), &one);
+    REQUIRE(::sched_setaffinity(0, sizeof(one), &one) == 0);
   }
   ~OneProcessor() { ::sched_setaffinity(0, sizeof(before_), &before_); }
 

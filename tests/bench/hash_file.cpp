@@ -18,26 +18,6 @@ namespace {
 
 using namespace wdelta;
 
-struct Silent final : Progress {
-  void begin(std::string_view, std::uint64_t) override {}
-  void advance(std::uint64_t) override {}
-  void note(std::string_view) override {}
-};
-
-// A file that cannot be mapped.
-class ReadFile final : public ByteReader {
- public:
-  explicit ReadFile(const File& file) : file_(&file) {}
-
-  std::uint64_t size_bytes() const override { return file_->size_bytes(); }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { file_->read_at(offset, bytes); }
-  const std::string& name() const override { return file_->name(); }
-  std::size_t piece_bytes() const override { return file_->piece_bytes(); }
-
- private:
-  const File* file_;
-};
-
 Digest digest_by(const ByteReader& file, bool is_copied) {
   HashingReader reader(file, HashingReader::Mapping::where_possible);
   Blake3Tree tree(file.size_bytes());
@@ -59,17 +39,14 @@ Digest digest_by(const ByteReader& file, bool is_copied) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  MappedStretch::allow();
   const std::string_view first = argc > 1 ? argv[1] : "1";
   if (argc == 4 && (first == "hash" || first == "copy")) {
-    const File file = File::open(argv[3]);
-    const ReadFile read_file(file);
-    const bool is_mapped = std::string_view(argv[2]) == "map";
-    const ByteReader& reader = is_mapped ? static_cast<const ByteReader&>(file) : read_file;
-    fmt::print("{}  {}\n", digest_by(reader, first == "copy").hex(), argv[3]);
+    if (std::string_view(argv[2]) == "map") MappedStretch::allow();  // else nothing is mapped
+    fmt::print("{}  {}\n", digest_by(File::open(argv[3]), first == "copy").hex(), argv[3]);
     return 0;
   }
-  Silent silent;
+  MappedStretch::allow();
+  NoProgress silent;
   const Execution execution{static_cast<unsigned>(std::atoi(first.data())), &silent, {}};
   for (int i = 2; i < argc; ++i) {
     const File file = File::open(argv[i]);
