@@ -140,9 +140,10 @@ class Picked {
   explicit Picked(void* steps) : steps_(static_cast<char*>(steps)) {}
 
   /// Picks the elements of a stretch at these positions, counted from `first` at its beginning on, which are those that
-  /// `masks` say. Returns those of base, and rubbish behind them.
-  const T* pick(const char* base, const char* next, std::uint32_t length, std::uint32_t first,
-                const std::uint64_t* masks, const std::uint16_t* positions, std::uint32_t changes) {
+  /// `masks` say. Calls visit(i, place in the stretch, element of base) with each on the way, while it is at hand.
+  template <class Visit>
+  void pick(const char* base, const char* next, std::uint32_t length, std::uint32_t first, const std::uint64_t* masks,
+            const std::uint16_t* positions, std::uint32_t changes, Visit visit) {
     if (count_ > k_room - k_stretch) finish();
     T* const from = from_ + count_;
     T* const to = to_ + count_;
@@ -156,14 +157,16 @@ class Picked {
         pick_word<T>(next + at * sizeof(T), mask, there, to + picked);
         picked += static_cast<std::uint32_t>(__builtin_popcountll(mask));
       }
+      for (std::uint32_t i = 0; i < changes; ++i) visit(i, positions[i] - first, from[i]);
     } else {
       for (std::uint32_t i = 0; i < changes; ++i) {
-        const std::size_t position = positions[i] - first;
-        from[i] = load<T>(base, position);
-        to[i] = load<T>(next, position);
+        const std::uint32_t place = positions[i] - first;
+        const T element = load<T>(base, place);
+        from[i] = element;
+        to[i] = load<T>(next, place);
+        visit(i, place, element);
       }
     }
-    return from;
   }
   /// Writes the steps of all, and rubbish up to 64 bytes behind them.
   void finish() {
@@ -246,7 +249,7 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
     const char* const to = static_cast<const char*>(next) + first * sizeof(T);
     compare_stretch<T>(from, to, length, masks);
     const std::uint32_t changes = list_changes<T>(from, to, first, masks, positions + found);
-    picked.pick(from, to, length, first, masks, positions + found, changes);
+    picked.pick(from, to, length, first, masks, positions + found, changes, [](auto...) {});
     found += changes;
   });
   picked.finish();
@@ -339,16 +342,17 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
           in_stretch.mark_stretch(elements, marked);
         });
       }
-      const T* const elements = picked.pick(from, to, length, first, masks, positions + found, changes);
       // Pointers of its own: a class could be written to what the captured ones lie in, as far as the compiler knows.
       const std::uint16_t* const positions_here = positions + found;
       std::uint8_t* const classes_here = change_classes + found;
       std::uint16_t* const ranks_here = ranks + found;
-      for (std::uint32_t i = 0; i < changes; ++i) {
-        const std::uint8_t k = table.class_of[context_of<T, order>(elements[i])];
-        classes_here[i] = k;
-        ranks_here[i] = in_stretch.rank(positions_here[i] - first, k);
-      }
+      const std::uint8_t* const class_of = table.class_of;
+      picked.pick(from, to, length, first, masks, positions_here, changes,
+                  [=, &in_stretch](std::uint32_t i, std::uint32_t place, T element) {
+                    const std::uint8_t k = class_of[context_of<T, order>(element)];
+                    classes_here[i] = k;
+                    ranks_here[i] = in_stretch.rank(place, k);
+                  });
       found += changes;
     });
     picked.finish();
