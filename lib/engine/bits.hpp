@@ -39,6 +39,16 @@ class BitWriter {
     for (; pending_bits_ >= 8; pending_bits_ -= 8, pending_ >>= 8)
       bytes_->push_back(static_cast<std::uint8_t>(pending_));
   }
+  /// As many numbers of 8 bits.
+  void write_bytes(std::span<const std::uint8_t> values) {
+    const std::size_t at = bytes_->size();
+    bytes_->resize(at + values.size());
+    std::uint8_t* const to = bytes_->data() + at;
+    for (std::size_t i = 0; i < values.size(); ++i, pending_ >>= 8) {
+      pending_ |= std::uint64_t{values[i]} << pending_bits_;
+      to[i] = static_cast<std::uint8_t>(pending_);
+    }
+  }
   /// Exponential Golomb code of order `order`: value + 2^order in binary, behind as many zeros as it has bits more than
   /// order + 1. `value` is less than 2^31 - 2^order.
   void write_exp_golomb(std::uint32_t value, std::uint32_t order) {

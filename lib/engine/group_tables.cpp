@@ -38,10 +38,6 @@ void write_bounds(BitWriter& bits, const ClassBounds& bounds) {
   }
 }
 
-void write_line_bits(BitWriter& bits, const std::vector<std::uint8_t>& bytes) {
-  for (const std::uint8_t byte : bytes) bits.write(byte, 8);
-}
-
 std::vector<std::uint8_t> read_line_bits(BitReader& bits, std::uint64_t count) {
   std::vector<std::uint8_t> bytes;
   for (std::uint64_t left = (count + 7) / 8; left > 0; --left) {
@@ -117,8 +113,8 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes, const GroupReferen
     for (const ClassCoding& coding : classes) series.write(coding, bits);
   }
   write_strips(bits, *this, terms ? reference : nullptr);
-  write_line_bits(bits, mask.columns);
-  write_line_bits(bits, mask.rows);
+  bits.write_bytes(mask.columns);
+  bits.write_bytes(mask.rows);
   bits.finish();
 }
 
