@@ -7,38 +7,6 @@
 #include <cstring>
 
 namespace wdelta {
-namespace {
-
-// Of eight step symbols.
-constexpr std::uint64_t k_signs = 0x0101010101010101;
-
-std::uint32_t count_odd(std::span<const std::uint8_t> bytes) {
-  std::uint32_t odd = 0;
-  for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes.data(), sizeof(word));
-    odd += static_cast<std::uint32_t>(((word & k_signs) * k_signs) >> 56);
-  }
-  for (const std::uint8_t byte : bytes) odd += byte & 1U;
-  return odd;
-}
-
-// Each step symbol gets the sign in its place.
-void set_signs(std::span<std::uint8_t> symbols, const std::uint8_t* signs) {
-  std::size_t i = 0;
-  for (; i + sizeof(std::uint64_t) <= symbols.size(); i += sizeof(std::uint64_t)) {
-    std::uint64_t word;
-    std::uint64_t signs_of_word;
-    std::memcpy(&word, symbols.data() + i, sizeof(word));
-    std::memcpy(&signs_of_word, signs + i, sizeof(signs_of_word));
-    word = (word & ~k_signs) | signs_of_word;
-    std::memcpy(symbols.data() + i, &word, sizeof(word));
-  }
-  for (; i < symbols.size(); ++i) symbols[i] = static_cast<std::uint8_t>((symbols[i] & ~1U) | signs[i]);
-}
-
-}  // namespace
-
 ChangeSymbols::ChangeSymbols()
     : ranks_(std::make_unique_for_overwrite<std::uint16_t[]>(k_block_elements)),
       change_classes_(std::make_unique_for_overwrite<std::uint8_t[]>(k_block_elements)),
@@ -177,33 +145,17 @@ void ChangeSymbols::append_symbols(const CodingKernels& coding, ElementType type
   }
 }
 
-void ChangeSymbols::flip_signs(const CodingKernels& coding, const SignMask& mask) {
-  // By SignedColumn, as the column's bit leaves it.
-  const std::size_t columns = signs_.place().row_elements;
-  std::vector<std::uint8_t> sign_of(2 * columns);
-  for (std::size_t i = 0; i < columns; ++i) {
-    sign_of[2 * i] = mask_bit(mask.columns, i);
-    sign_of[2 * i + 1] = sign_of[2 * i] ^ 1U;
-  }
-  // First what the rows say.
-  flipped_.clear();
-  std::uint8_t* const flipped = flipped_.extend(signs_.size() + k_spread_room);
-  const SignRows::Rows rows = signs_.rows_in(signs_.all());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SignRows::Row row = rows[i];
-    spread(mask_bit(mask.rows, row.index), flipped + row.begin, row.size());
-  }
-  const std::span<const SignRows::SignedColumn> changes = signs_.changes();
-  for (std::size_t i = 0; i < changes.size(); ++i) flipped[i] ^= sign_of[changes[i]];
-
+void ChangeSymbols::take_signs(const KernelTable& kernels, std::span<const std::uint8_t> signs) {
   for (const StripSymbols& strip : strips_) {
     std::uint8_t* const ordered = ordered_signs_.get();
-    coding.order_bytes_by_class(classes_.data() + strip.first_change, static_cast<std::uint32_t>(strip.change_count),
-                                class_count_, flipped + strip.first_change, ordered);
-    std::uint8_t* symbols = step_symbols_.data() + strip.first_change;
-    set_signs(std::span(symbols, strip.change_count), ordered);
-    for (std::uint32_t k = 0; k < k_most_classes; symbols += strip.counts[k], ++k) {
-      counts_[k].negatives += count_odd({symbols, strip.counts[k]});
+    kernels.coding.order_bytes_by_class(classes_.data() + strip.first_change,
+                                        static_cast<std::uint32_t>(strip.change_count), class_count_,
+                                        signs.data() + strip.first_change, ordered);
+    std::size_t i = 0;
+    for (std::uint32_t k = 0; k < class_count_; ++k) {
+      counts_[k].negatives +=
+          kernels.signs.set_signs(step_symbols_.data() + strip.first_change + i, ordered + i, strip.counts[k]);
+      i += strip.counts[k];
     }
   }
 }

@@ -63,8 +63,8 @@ class ChangeSymbols {
   bool can_make(const Strips& strips) const;
   /// Makes symbols of all that was added.
   void make(const CodingKernels& coding, ElementType type, const Strips& strips);
-  /// Flips signs of symbols as the mask says. signs() stay as they were.
-  void flip_signs(const CodingKernels& coding, const SignMask& mask);
+  /// Gives symbols other signs: of each change that was added, in turn, 0 or 1. signs() stay as they were.
+  void take_signs(const KernelTable& kernels, std::span<const std::uint8_t> signs);
 
   bool has_signs() const { return has_signs_; }
   const SignRows& signs() const { return signs_; }
@@ -112,7 +112,6 @@ class ChangeSymbols {
   ScratchVector<std::uint8_t> step_symbols_;
   SignRows signs_;
   ScratchVector<std::uint8_t> classes_;            // of the changes in signs_
-  ScratchVector<std::uint8_t> flipped_;            // their signs
   std::unique_ptr<std::uint8_t[]> ordered_signs_;  // of one strip
   ScratchVector<std::uint8_t> raw_;
   std::array<ClassSymbolCounts, k_most_classes> counts_;

@@ -31,8 +31,6 @@ std::uint64_t fit_columns(const Vote* votes, std::uint32_t columns, const Fitted
           (negative & k_half) + (positive >> k_half_bits) > (positive & k_half) + (negative >> k_half_bits);
       as_they_are |= std::uint32_t{is_negative} << i;
       as_turned |= std::uint32_t{is_turned_negative} << i;
-      fitted.weights[at] = is_turned_negative ? -1 : 1;
-      fitted.weights[at + 1] = is_turned_negative ? 1 : -1;
     }
     fitted.as_they_are[first / 8] = static_cast<std::uint8_t>(as_they_are);
     fitted.as_turned[first / 8] = static_cast<std::uint8_t>(as_turned);

@@ -11,20 +11,20 @@ namespace {
 
 /// Calls store(where to, the weight of a column) for each, which stores it and behind it the same with the other sign.
 template <class Store>
-void weigh_columns(const std::int64_t* __restrict signed_sums, const std::int64_t* counts, std::uint32_t columns,
-                   std::int64_t* __restrict sums, std::int16_t* __restrict weights, Store store) {
-  std::uint64_t bits = 0;
+void weigh_columns(const std::int32_t* __restrict signed_sums, const std::int32_t* counts, std::uint32_t columns,
+                   std::int32_t* __restrict sums, std::int8_t* __restrict weights, Store store) {
+  std::uint32_t bits = 0;
   for (std::size_t i = 0; i < columns; ++i) {
-    const std::int64_t own = (counts[2 * i] + counts[2 * i + 1]) * weights[2 * i];
+    const std::int32_t own = (counts[2 * i] + counts[2 * i + 1]) * weights[2 * i];
     sums[i] = signed_sums[2 * i] - signed_sums[2 * i + 1] - own;
-    bits |= static_cast<std::uint64_t>(sums[i] < 0 ? -sums[i] : sums[i]);
+    bits |= static_cast<std::uint32_t>(sums[i] < 0 ? -sums[i] : sums[i]);
   }
-  const int width = bits == 0 ? 0 : 64 - __builtin_clzll(bits);
-  const int shift = width < 8 ? 0 : width - 8;
+  const int width = bits == 0 ? 0 : 32 - __builtin_clz(bits);
+  const int shift = width < 7 ? 0 : width - 7;
   // Towards 0: what is hardly sure says nothing.
-  const std::int64_t up = (std::int64_t{1} << shift) - 1;
+  const std::int32_t up = (std::int32_t{1} << shift) - 1;
   for (std::uint32_t i = 0; i < columns; ++i) {
-    store(weights + std::size_t{2} * i, static_cast<std::int32_t>((sums[i] + ((sums[i] >> 63) & up)) >> shift));
+    store(weights + std::size_t{2} * i, (sums[i] + ((sums[i] >> 31) & up)) >> shift);
   }
 }
 

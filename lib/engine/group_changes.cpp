@@ -123,7 +123,7 @@ GroupParameters GroupChanges::fit_parameters(const Engine& engine, const Strips&
   parameters.bounds = *bounds_;
   if (symbols_.has_signs()) {
     parameters.mask = sign_mask_chooser_.choose(engine.kernels->signs, symbols_.signs(), element_count_);
-    if (!parameters.mask.is_empty()) symbols_.flip_signs(coding, parameters.mask);
+    if (!parameters.mask.is_empty()) symbols_.take_signs(*engine.kernels, sign_mask_chooser_.masked_signs());
   }
   const bool is_masked = !parameters.mask.is_empty();
   for (std::size_t k = 0; k <= bounds_->size(); ++k)

@@ -241,7 +241,6 @@ struct SignsInRows {
 struct FittedColumns {
   std::uint8_t* as_they_are;
   std::uint8_t* as_turned;
-  std::int16_t* weights;  ///< as turned: of each column 1, or where its bit is set -1, and the same with the other sign
 };
 
 /// What an engine does with the signs of a matrix; the same for all element types.
@@ -249,16 +248,21 @@ struct SignKernels {
   /// Returns how many rows begin.
   std::uint32_t (*list_rows)(const SignsOfBlock* signs, const SignsInRows* in_rows);
   /// Of each column there are two of everything: for its positive signs, and for its negative ones. How sure a column
-  /// is of its sign: by the first of its `sums`, less the second, less its own weight times both `counts`. Replaces
-  /// `weights`, each at most 2^8 - 1, by others in proportion to this, rounded towards 0; the second is the first with
-  /// the other sign.
-  /// Counts are less than 2^31, all sums less than 2^48; `room` is for a number a column.
-  void (*weigh_columns)(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns, std::int64_t* room,
-                        std::int16_t* weights);
+  /// is of its sign: by the first of its `sums`, less the second, less its own weight times both `counts`; all of these
+  /// are less than 2^31. Replaces `weights`, each at most 2^7 - 1, by others in proportion to this, rounded towards 0;
+  /// the second is the first with the other sign. `room` is for a number a column.
+  void (*weigh_columns)(const std::int32_t* sums, const std::int32_t* counts, std::uint32_t columns, std::int32_t* room,
+                        std::int8_t* weights);
   /// `votes`: of each column two, of its positive signs and of its negative ones. The lower half of each says how many
   /// lie in rows that are left, the upper half how many in rows that are turned. Returns how many signs are those that
   /// most of their column's are.
   std::uint64_t (*fit_columns)(const std::uint32_t* votes, std::uint32_t columns, const FittedColumns* fitted);
+  /// Of each row, how many of its signs are negative. `signs`: 1 where one is, else 0, row by row; `begins`: where
+  /// those of each row begin, and the end of the last.
+  void (*count_negatives)(const std::uint8_t* signs, const std::uint32_t* begins, std::uint32_t rows,
+                          std::uint32_t* negatives);
+  /// Gives step symbols other signs, which are their lowest bits. Returns how many of these are 1.
+  std::uint32_t (*set_signs)(std::uint8_t* step_symbols, const std::uint8_t* signs, std::uint32_t count);
 };
 
 /// Kernels by [log2 width][kind]; classed ones for elements of at most 4 bytes.

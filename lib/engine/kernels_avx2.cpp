@@ -208,6 +208,6 @@ const KernelTable k_kernels_avx2 = {
     k_classed_avx2,
     {order_by_class_avx2, order_bytes_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2,
      split_raw_bits_avx2},
-    {list_rows_scalar, weigh_columns_scalar, fit_columns_scalar}};
+    {list_rows_scalar, weigh_columns_scalar, fit_columns_scalar, count_negatives_scalar, set_signs_scalar}};
 
 }  // namespace wdelta

@@ -384,6 +384,6 @@ const KernelTable k_kernels_avx512 = {
     k_classed_avx512,
     {order_by_class_avx512, order_bytes_by_class_avx512, count_symbols_avx512, encode_symbols_avx512,
      decode_symbols_avx512, split_raw_bits_avx512},
-    {list_rows_avx512, weigh_columns_avx512, fit_columns_avx512}};
+    {list_rows_avx512, weigh_columns_avx512, fit_columns_avx512, count_negatives_avx512, set_signs_avx512}};
 
 }  // namespace wdelta

@@ -131,6 +131,6 @@ const KernelTable k_kernels_scalar = {
     k_classed_scalar,
     {order_by_class_scalar, order_bytes_by_class_scalar, count_symbols_scalar, encode_symbols_scalar,
      decode_symbols_scalar, split_raw_bits_scalar},
-    {list_rows_scalar, weigh_columns_scalar, fit_columns_scalar}};
+    {list_rows_scalar, weigh_columns_scalar, fit_columns_scalar, count_negatives_scalar, set_signs_scalar}};
 
 }  // namespace wdelta

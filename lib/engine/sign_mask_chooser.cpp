@@ -5,8 +5,10 @@
 #include "engine/fixed_log2.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace wdelta {
@@ -28,8 +30,8 @@ constexpr std::initializer_list<std::size_t> k_kept = {3, 13};
 // What is found of so many changes stays in the first-level cache until it was said of each of them.
 constexpr std::size_t k_stretch_changes = 1024;
 // Rows of so many changes or more, on average, are gone through one by one (bench-engine, Zen 4, matrices whose rows
-// have 115: 5.3 GB/s all at once, 5.5 so; what lies between these and the 14 below nobody has measured).
-constexpr std::size_t k_long_row_changes = 48;
+// have 115: 5.3 GB/s all at once, 5.5 so; 41, foretold: 10.0 and 10.5, and the same where they are not, as with 29).
+constexpr std::size_t k_long_row_changes = 32;
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
 
@@ -41,6 +43,31 @@ std::uint64_t cost_of_signs(std::uint64_t agreeing, std::uint64_t all) {
 // the sum of the squares of the weights, with a variance of at most twice the square of that.
 double deviations(double beyond_chance, double variance) {
   return variance == 0 ? 0 : beyond_chance / std::sqrt(variance);
+}
+
+// Calls visit(change) for each. What is done of a change is so little that a branch for each is felt, and GCC unrolls
+// nothing at -O2 (bench-engine, Zen 4, rows of 115 changes: 5.7 GB/s with plain loops, 5.85 so).
+template <class Visit>
+[[gnu::always_inline]] inline void each_of(std::span<const SignRows::SignedColumn> changes, Visit visit) {
+  constexpr std::size_t k_at_once = 8;
+  const SignRows::SignedColumn* at = changes.data();
+  const SignRows::SignedColumn* const end = at + changes.size();
+  for (const SignRows::SignedColumn* const whole = end - changes.size() % k_at_once; at != whole; at += k_at_once) {
+    visit(at[0]), visit(at[1]), visit(at[2]), visit(at[3]), visit(at[4]), visit(at[5]), visit(at[6]), visit(at[7]);
+  }
+  for (; at != end; ++at) visit(*at);
+}
+
+// Turns each sign, a byte, where the byte in its place is 1.
+void turn(std::span<std::uint8_t> signs, const std::uint8_t* turned) {
+  std::size_t i = 0;
+  for (std::uint64_t word, of_word; i + sizeof(word) <= signs.size(); i += sizeof(word)) {
+    std::memcpy(&word, signs.data() + i, sizeof(word));
+    std::memcpy(&of_word, turned + i, sizeof(word));
+    word ^= of_word;
+    std::memcpy(signs.data() + i, &word, sizeof(word));
+  }
+  for (; i < signs.size(); ++i) signs[i] ^= turned[i];
 }
 
 void set_bit(std::vector<std::uint8_t>& bits, std::size_t at, std::uint32_t bit) {
@@ -57,6 +84,10 @@ void SignMaskChooser::look_at(std::initializer_list<std::size_t> sixteenths) {
 
 void SignMaskChooser::look_at_all() { parts_.assign(1, signs_->all()); }
 
+std::span<const SignRows::SignedColumn> SignMaskChooser::changes_of(const SignRows::Row& row) const {
+  return signs_->changes().subspan(row.begin, row.size());
+}
+
 // Calls visit(row, where the stretch's changes begin, sum of its signs as the columns weigh them) for each row of a
 // stretch of rows, then behind(changes of the stretch), and so on with the next. Sums go from change to change first,
 // and are taken apart into rows then: a loop for each row would end with a branch that was not foretold. (So it is of
@@ -64,7 +95,7 @@ void SignMaskChooser::look_at_all() { parts_.assign(1, signs_->all()); }
 // come around again, has them foretold.)
 template <class Visit, class Behind>
 void SignMaskChooser::each_stretch(Visit visit, Behind behind) {
-  const std::int16_t* const weights = weights_.data();
+  const std::int8_t* const weights = weights_.data();
   for (const SignRows::Part part : parts_) {
     const SignRows::Rows rows = signs_->rows_in(part);
     for (std::size_t first = 0, end = 0; first < rows.size(); first = end) {
@@ -74,7 +105,8 @@ void SignMaskChooser::each_stretch(Visit visit, Behind behind) {
       sums_up_to_.clear();
       std::int32_t* const sum_up_to = sums_up_to_.extend(changes.size() + 1);
       std::int32_t sum = sum_up_to[0] = 0;
-      for (std::size_t i = 0; i < changes.size(); ++i) sum_up_to[i + 1] = sum += weights[changes[i]];
+      std::int32_t* at = sum_up_to;
+      each_of(changes, [&](SignRows::SignedColumn change) { *++at = sum += weights[change]; });
       for (std::size_t i = first; i < end; ++i) {
         const SignRows::Row row = rows[i];
         visit(row, begin, sum_up_to[row.end - begin] - sum_up_to[row.begin - begin]);
@@ -91,14 +123,13 @@ void SignMaskChooser::each_sum(Visit visit) {
     return each_stretch([&](const SignRows::Row& row, std::size_t, std::int32_t sum) { visit(row, sum); },
                         [](const auto&) {});
   }
-  const std::int16_t* const weights = weights_.data();
+  const std::int8_t* const weights = weights_.data();
   for (const SignRows::Part part : parts_) {
     const SignRows::Rows rows = signs_->rows_in(part);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const SignRows::Row row = rows[i];
       std::int32_t sum = 0;
-      for (const SignRows::SignedColumn change : signs_->changes().subspan(row.begin, row.size()))
-        sum += weights[change];
+      each_of(changes_of(row), [&](SignRows::SignedColumn change) { sum += weights[change]; });
       visit(row, sum);
     }
   }
@@ -110,7 +141,7 @@ void SignMaskChooser::each_change(Of of, Visit visit) {
   if (are_rows_long_) {
     return each_sum([&](const SignRows::Row& row, std::int32_t sum) {
       const std::int32_t value = of(sum);
-      for (const SignRows::SignedColumn change : signs_->changes().subspan(row.begin, row.size())) visit(change, value);
+      each_of(changes_of(row), [&](SignRows::SignedColumn change) { visit(change, value); });
     });
   }
   const auto spread_value = [&](const SignRows::Row& row, std::size_t begin, std::int32_t sum) {
@@ -118,8 +149,8 @@ void SignMaskChooser::each_change(Of of, Visit visit) {
     spread(of(sum), values_of_rows_.extend(row.size() + k_spread_room), row.size());
   };
   each_stretch(spread_value, [&](std::span<const SignRows::SignedColumn> changes) {
-    const std::int32_t* const values = values_of_rows_.data();
-    for (std::size_t i = 0; i < changes.size(); ++i) visit(changes[i], values[i]);
+    const std::int32_t* value = values_of_rows_.data();
+    each_of(changes, [&](SignRows::SignedColumn change) { visit(change, *value++); });
   });
 }
 
@@ -155,8 +186,8 @@ double SignMaskChooser::deviations_of_columns() const {
   std::int64_t changes = 0;
   std::int64_t squares_of_changes = 0;
   for (std::size_t i = 0; i < counts_.size(); i += 2) {
-    const std::int64_t of_column = counts_[i] + counts_[i + 1];
-    const std::int64_t sum = counts_[i] - counts_[i + 1];
+    const std::int64_t of_column = std::int64_t{counts_[i]} + counts_[i + 1];
+    const std::int64_t sum = std::int64_t{counts_[i]} - counts_[i + 1];
     squares_of_sums += sum * sum;
     changes += of_column;
     squares_of_changes += of_column * of_column;
@@ -165,47 +196,65 @@ double SignMaskChooser::deviations_of_columns() const {
                     2 * static_cast<double>(squares_of_changes));
 }
 
-void SignMaskChooser::weigh_columns_alike() {
-  weights_.resize(2 * signs_->place().row_elements);
-  for (std::size_t i = 0; i < weights_.size(); i += 2) {
-    weights_[i] = 1;
-    weights_[i + 1] = -1;
+// All as sure as each other, of the signs that a mask's bits say.
+void SignMaskChooser::weigh_columns_by(const std::vector<std::uint8_t>& bits) {
+  constexpr std::size_t k_columns = 4;  // at a time
+  static constexpr auto k_weights = [] {
+    std::array<std::array<std::int8_t, 2 * k_columns>, 1U << k_columns> weights{};
+    for (std::size_t turned = 0; turned < weights.size(); ++turned) {
+      for (std::size_t i = 0; i < 2 * k_columns; ++i) weights[turned][i] = (turned >> i / 2 & 1) == i % 2 ? 1 : -1;
+    }
+    return weights;
+  }();
+  const std::size_t columns = signs_->place().row_elements;
+  weights_.resize(2 * columns + 4 * k_columns);
+  for (std::size_t column = 0; column < columns; column += 2 * k_columns) {
+    const std::uint8_t turned = bits.empty() ? 0 : bits[column / 8];
+    std::ranges::copy(k_weights[turned & 15U], weights_.data() + 2 * column);
+    std::ranges::copy(k_weights[turned >> 4], weights_.data() + 2 * column + 2 * k_columns);
   }
+  weights_.resize(2 * columns);
 }
 
-// How sure each column is, in less than 2^8: a row's sum is then less than 2^24, and what that adds up to in a column
-// less than 2^47.
+// How sure each column is, in less than 2^7. A column has at most one change of each row, so that what rows say adds up
+// to less than that times all changes in it: less than 2^30, of a stretch of less than 2^23 elements.
 void SignMaskChooser::weigh_columns(const SignKernels& kernels) {
   const std::size_t columns = signs_->place().row_elements;
   counts_.assign(2 * columns, 0);
-  std::int64_t* const counts = counts_.data();
+  std::int32_t* const counts = counts_.data();
   for (const SignRows::Part part : parts_) {
-    for (const SignRows::SignedColumn change : signs_->changes().subspan(part.begin, part.size())) ++counts[change];
+    each_of(signs_->changes().subspan(part.begin, part.size()),
+            [&](SignRows::SignedColumn change) { ++counts[change]; });
   }
   weights_.assign(2 * columns, 0);
   room_.resize(columns);
-  const auto weigh = [&](const OfSignedColumns<std::int64_t>& sums) {
+  const auto weigh = [&](const OfSignedColumns<std::int32_t>& sums) {
     kernels.weigh_columns(sums.data(), counts, static_cast<std::uint32_t>(columns), room_.data(), weights_.data());
   };
   weigh(counts_);
   for (int turn = 0; turn < k_weighing_turns; ++turn) {
     sums_.assign(2 * columns, 0);
-    std::int64_t* const sums = sums_.data();
+    std::int32_t* const sums = sums_.data();
     each_change([](std::int32_t sum) { return sum; },
-                [sums](SignRows::SignedColumn change, std::int64_t sum) { sums[change] += sum; });
+                [sums](SignRows::SignedColumn change, std::int32_t sum_of_row) { sums[change] += sum_of_row; });
     // Less what a column would hear of itself, change by change, by way of its rows.
     weigh(sums_);
   }
 }
 
+// Whether rows agree more than by chance, where all columns weigh the same.
+bool SignMaskChooser::do_rows_tell() {
+  return deviations_of_rows([](const SignRows::Row& row) { return static_cast<double>(row.size()); }) >
+         k_telling_deviations;
+}
+
 // Leaves the columns weighed, where there are enough changes for a mask of them.
 SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignKernels& kernels) {
-  Tellings tellings{false, false};
+  const MatrixPlace& place = signs_->place();
   look_at(k_weighed);
-  weigh_columns_alike();
-  const auto squares_alike = [](const SignRows::Row& row) { return static_cast<double>(row.size()); };
-  tellings.rows = deviations_of_rows(squares_alike) > k_telling_deviations;
-  if (signs_->size() <= signs_->place().row_elements) return tellings;
+  weigh_columns_by({});
+  Tellings tellings{do_rows_tell(), false};
+  if (signs_->size() <= place.row_elements) return tellings;
   weigh_columns(kernels);
   tellings.columns = deviations_of_columns() > k_telling_deviations;
   if (tellings.columns) return tellings;
@@ -237,18 +286,48 @@ std::uint64_t SignMaskChooser::fit_columns_by(OfSignedColumns<Vote>& all_votes, 
   const std::size_t columns = weights_.size() / 2;
   columns_.resize((columns + 7) / 8);
   turned_columns_.resize((columns + 7) / 8);
-  const FittedColumns fitted{columns_.data(), turned_columns_.data(), weights_.data()};
-  return fit(votes, static_cast<std::uint32_t>(columns), &fitted);
+  const FittedColumns fitted{columns_.data(), turned_columns_.data()};
+  const std::uint64_t agreeing = fit(votes, static_cast<std::uint32_t>(columns), &fitted);
+  weigh_columns_by(turned_columns_);
+  return agreeing;
 }
 
-// To the columns. Returns how many signs agree.
-std::uint64_t SignMaskChooser::fit_rows(std::vector<std::uint8_t>& turned) {
-  std::uint64_t together = 0;
-  each_sum([&](const SignRows::Row& row, std::int32_t sum) {
-    together += static_cast<std::uint32_t>(std::abs(sum));
-    set_bit(turned, row.index, static_cast<std::uint32_t>(sum) >> 31);
-  });
-  return (signs_->size() + together) / 2;
+// Makes masked_ what a mask of these columns, and no rows, does.
+void SignMaskChooser::turn_by_columns(const std::vector<std::uint8_t>& columns) {
+  turned_by_ = columns;
+  weigh_columns_by(columns);
+  const std::int8_t* const weights = weights_.data();
+  masked_.clear();
+  std::uint8_t* masked = masked_.extend(signs_->size());
+  each_of(signs_->changes(), [&](SignRows::SignedColumn change) { *masked++ = weights[change] < 0 ? 1 : 0; });
+}
+
+// And now of these rows, too.
+void SignMaskChooser::turn_by_rows(const std::vector<std::uint8_t>& turned) {
+  turned_rows_.clear();
+  std::uint8_t* const values = turned_rows_.extend(signs_->size() + k_spread_room);
+  const SignRows::Rows rows = signs_->rows_in(signs_->all());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SignRows::Row row = rows[i];
+    spread(mask_bit(turned, row.index), values + row.begin, row.size());
+  }
+  turn(masked_.span(), values);
+}
+
+// To the columns by which signs were turned. Returns how many agree.
+std::uint64_t SignMaskChooser::fit_rows(const SignKernels& kernels, std::vector<std::uint8_t>& turned) {
+  const SignRows::Rows rows = signs_->rows_in(signs_->all());
+  negatives_.resize(rows.size());
+  kernels.count_negatives(masked_.data(), rows.begins(), static_cast<std::uint32_t>(rows.size()), negatives_.data());
+  std::uint64_t agreeing = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SignRows::Row row = rows[i];
+    const std::uint32_t negatives = negatives_[i];
+    const std::uint32_t positives = row.size() - negatives;
+    agreeing += std::max(negatives, positives);
+    set_bit(turned, row.index, negatives > positives ? 1 : 0);
+  }
+  return agreeing;
 }
 
 SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& signs, std::uint64_t element_count) {
@@ -278,16 +357,20 @@ SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& sig
       mask = {columns_, {}};
     }
     std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
-    if (const std::uint64_t with_both = cost(fit_rows(turned_rows), columns + rows); with_both < least) {
+    turn_by_columns(turned_columns_);
+    if (const std::uint64_t with_both = cost(fit_rows(kernels, turned_rows), columns + rows); with_both < least) {
       least = with_both;
       mask = {turned_columns_, std::move(turned_rows)};
     }
   }
   if (tellings.rows) {
-    weigh_columns_alike();
+    turn_by_columns({});
     std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
-    if (cost(fit_rows(turned_rows), rows) < least) mask = {{}, std::move(turned_rows)};
+    if (cost(fit_rows(kernels, turned_rows), rows) < least) mask = {{}, std::move(turned_rows)};
   }
+  if (mask.is_empty()) return mask;
+  if (turned_by_ != mask.columns) turn_by_columns(mask.columns);
+  if (!mask.rows.empty()) turn_by_rows(mask.rows);
   return mask;
 }
 

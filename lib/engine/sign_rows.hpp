@@ -52,6 +52,8 @@ class SignRows {
     Row operator[](std::size_t i) const {
       return {indices_[i], std::max(begins_[i], first_), std::min(begins_[i + 1], end_)};
     }
+    /// Where the changes of each begin, and behind the last; of the first and the last row, all that they have.
+    const std::uint32_t* begins() const { return begins_; }
 
    private:
     const std::uint32_t* indices_;

@@ -57,12 +57,12 @@ std::uint32_t list_rows_avx512(const SignsOfBlock* signs, const SignsInRows* in_
                            [&]<class T>(T) { return list_rows(signs, static_cast<const T*>(signs->steps), in_rows); });
 }
 
-void weigh_columns_avx512(const std::int64_t* sums, const std::int64_t* counts, std::uint32_t columns,
-                          std::int64_t* room, std::int16_t* weights) {
+void weigh_columns_avx512(const std::int32_t* sums, const std::int32_t* counts, std::uint32_t columns,
+                          std::int32_t* room, std::int8_t* weights) {
   // Both as one number: of stores that alternate GCC 12 makes no vectors.
-  weigh_columns(sums, counts, columns, room, weights, [](std::int16_t* at, std::int32_t weight) {
+  weigh_columns(sums, counts, columns, room, weights, [](std::int8_t* at, std::int32_t weight) {
     const auto low = static_cast<std::uint32_t>(weight);
-    const std::uint32_t both = (low & 0xffff) | (0 - low) << 16;
+    const auto both = static_cast<std::uint16_t>((low & 0xff) | (0 - low) << 8);
     __builtin_memcpy(at, &both, sizeof(both));
   });
 }
@@ -82,18 +82,44 @@ std::uint64_t fit_columns_avx512(const std::uint32_t* votes, std::uint32_t colum
     const __m512i all = _mm512_add_epi32(in_left_rows, in_turned_rows);
     const __m512i all_others = swapped(all);
     const __m512i turned = _mm512_add_epi32(in_left_rows, swapped(in_turned_rows));
-    const auto as_they_are =
+    fitted->as_they_are[first / 8] =
         static_cast<std::uint8_t>(_pext_u32(_mm512_mask_cmpgt_epu32_mask(k_odd, all, all_others), k_odd));
-    const auto as_turned =
+    fitted->as_turned[first / 8] =
         static_cast<std::uint8_t>(_pext_u32(_mm512_mask_cmpgt_epu32_mask(k_odd, turned, swapped(turned)), k_odd));
-    fitted->as_they_are[first / 8] = as_they_are;
-    fitted->as_turned[first / 8] = as_turned;
-    const __m256i weights =
-        _mm256_mask_blend_epi32(as_turned, _mm256_set1_epi32(static_cast<int>(0xffff0001)), _mm256_set1_epi32(0x1ffff));
-    _mm256_mask_storeu_epi32(fitted->weights + std::size_t{2} * first, there, weights);
     agreeing = _mm512_add_epi64(agreeing, _mm512_srli_epi64(_mm512_maskz_max_epu32(0xffff, all, all_others), 32));
   }
   return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(agreeing));
+}
+
+// Most rows have a dozen changes or so: one register, whatever their number.
+void count_negatives_avx512(const std::uint8_t* signs, const std::uint32_t* begins, std::uint32_t rows,
+                            std::uint32_t* negatives) {
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint32_t end = begins[row + 1];
+    std::uint64_t count = 0;
+    for (std::uint32_t at = begins[row]; at < end; at += 64) {
+      const std::uint32_t left = end - at;
+      const __mmask64 there = _bzhi_u64(~0ULL, left < 64 ? left : 64);
+      const __m512i some = _mm512_maskz_loadu_epi8(there, signs + at);
+      count += static_cast<std::uint64_t>(__builtin_popcountll(_mm512_test_epi8_mask(some, some)));
+    }
+    negatives[row] = static_cast<std::uint32_t>(count);
+  }
+}
+
+std::uint32_t set_signs_avx512(std::uint8_t* step_symbols, const std::uint8_t* signs, std::uint32_t count) {
+  std::uint64_t negatives = 0;
+  for (std::uint32_t i = 0; i < count; i += 64) {
+    const std::uint32_t left = count - i;
+    const __mmask64 there = _bzhi_u64(~0ULL, left < 64 ? left : 64);
+    const __m512i some = _mm512_maskz_loadu_epi8(there, signs + i);
+    const __m512i symbols = _mm512_maskz_loadu_epi8(there, step_symbols + i);
+    // Where the 1 has a bit, the sign's; else the symbol's.
+    const __m512i signed_symbols = _mm512_ternarylogic_epi64(_mm512_set1_epi8(1), some, symbols, 0xca);
+    _mm512_mask_storeu_epi8(step_symbols + i, there, signed_symbols);
+    negatives += static_cast<std::uint64_t>(__builtin_popcountll(_mm512_test_epi8_mask(some, some)));
+  }
+  return static_cast<std::uint32_t>(negatives);
 }
 
 }  // namespace wdelta

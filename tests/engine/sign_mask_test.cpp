@@ -47,15 +47,19 @@ class Changes {
     }
     return signs;
   }
-  /// How many are negative once the mask has turned them.
-  std::size_t negatives_behind(const SignMask& mask) const {
-    std::size_t negatives = 0;
+  /// Which are negative once the mask has turned them.
+  Bytes signs_behind(const SignMask& mask) const {
+    Bytes signs;
     for (std::size_t i = 0; i < size(); ++i) {
       const std::uint64_t at = place_.first_element + elements_[i];
       const std::uint64_t row = at / place_.row_elements - place_.first_element / place_.row_elements;
-      negatives += negatives_[i] ^ mask_bit(mask.columns, at % place_.row_elements) ^ mask_bit(mask.rows, row);
+      signs.push_back(static_cast<std::uint8_t>(negatives_[i] ^ mask_bit(mask.columns, at % place_.row_elements) ^
+                                                mask_bit(mask.rows, row)));
     }
-    return negatives;
+    return signs;
+  }
+  std::size_t negatives_behind(const SignMask& mask) const {
+    return static_cast<std::size_t>(std::ranges::count(signs_behind(mask), 1));
   }
   /// Whether the mask leaves all signs the same.
   bool agree_behind(const SignMask& mask) const {
@@ -142,9 +146,11 @@ TEST_CASE("a mask is found where signs follow columns, rows, or both, and none w
           if (structure == Structure::none) negative = random() & 1;
           changes.add(i, negative);
         }
-        const SignMask mask = SignMaskChooser().choose(best_engine().kernels->signs, changes.signs(), count);
+        SignMaskChooser chooser;
+        const SignMask mask = chooser.choose(best_engine().kernels->signs, changes.signs(), count);
         CAPTURE(row);
         CAPTURE(first);
+        if (!mask.is_empty()) CHECK(std::ranges::equal(chooser.masked_signs(), changes.signs_behind(mask)));
         CHECK(mask.columns.empty() == (structure == Structure::none || structure == Structure::rows));
         CHECK(mask.rows.empty() == (structure == Structure::none || structure == Structure::columns));
         if (structure != Structure::none) CHECK(changes.agree_behind(mask));
@@ -293,7 +299,7 @@ TEST_CASE("every change is found in its row and its column, whatever a row's len
   }
 }
 
-TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts what is left") {
+TEST_CASE("symbols take signs, each that of its change, and those are counted") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
   const Engine& engine = engines().back();
@@ -336,7 +342,15 @@ TEST_CASE("flipping signs flips those of symbols as the mask expands, and counts
     if (has_rows) mask.rows = random_bytes(random, (place.row_count(3 * k_block_elements) + 7) / 8);
     const std::uint8_t* const flipped = symbols.steps_of(symbols.strips().front());
     const Bytes before(flipped, flipped + symbols.signs().size());
-    symbols.flip_signs(best_engine().kernels->coding, mask);
+    Bytes signs;
+    for (std::uint32_t b = 0; b < 3; ++b) {
+      for (std::size_t i = 0; i < positions[b].size(); ++i) {
+        const std::uint64_t at = place.first_element + b * k_block_elements + positions[b][i];
+        const std::uint32_t of_row = mask_bit(mask.rows, at / row - place.first_element / row);
+        signs.push_back(static_cast<std::uint8_t>((steps[b][i] & 1U) ^ mask_bit(mask.columns, at % row) ^ of_row));
+      }
+    }
+    symbols.take_signs(*best_engine().kernels, signs);
     const auto distance = [](std::uint8_t symbol) { return symbol / 2; };
     CHECK(std::ranges::equal(std::span(flipped, before.size()), before, {}, distance, distance));
     std::array<std::uint32_t, k_most_classes> negatives{};
