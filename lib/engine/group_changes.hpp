@@ -21,7 +21,10 @@ namespace wdelta {
 class GroupChanges {
  public:
   /// GroupEncoder::begin_run().
-  void begin_run() { known_.begin_run(); }
+  void begin_run() {
+    known_.begin_run();
+    sign_mask_chooser_.forget();
+  }
   /// Forgets the group before.
   void begin(ElementType type, const MatrixPlace& place, ExpectedElements expected);
 

@@ -255,6 +255,13 @@ SignMaskChooser::Tellings SignMaskChooser::look_at_sample(const SignKernels& ker
   weigh_columns_by({});
   Tellings tellings{do_rows_tell(), false};
   if (signs_->size() <= place.row_elements) return tellings;
+  if (place.first_element != 0 && place.row_elements == known_row_elements_) {
+    weigh_columns_by(known_columns_);
+    look_at(k_kept);
+    tellings.columns = do_rows_tell();
+    if (tellings.columns) return tellings;
+    look_at(k_weighed);
+  }
   weigh_columns(kernels);
   tellings.columns = deviations_of_columns() > k_telling_deviations;
   if (tellings.columns) return tellings;
@@ -357,6 +364,8 @@ SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& sig
       mask = {columns_, {}};
     }
     std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
+    known_columns_ = turned_columns_;
+    known_row_elements_ = columns;
     turn_by_columns(turned_columns_);
     if (const std::uint64_t with_both = cost(fit_rows(kernels, turned_rows), columns + rows); with_both < least) {
       least = with_both;

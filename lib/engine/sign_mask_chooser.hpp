@@ -21,6 +21,9 @@ class SignMaskChooser {
   SignMask choose(const SignKernels& kernels, const SignRows& signs, std::uint64_t element_count);
   /// Of each change, once a mask was found: 1 where the sign that it leaves or makes is negative, else 0.
   std::span<const std::uint8_t> masked_signs() const { return masked_.span(); }
+  /// Forgets the stretches before. One that goes on with the matrix of the last is likely to have its columns: these
+  /// are tried before others are looked for.
+  void forget() { known_row_elements_ = 0; }
 
  private:
   /// Of each column two: for its positive signs and for its negative ones.
@@ -67,6 +70,8 @@ class SignMaskChooser {
   OfSignedColumns<std::uint64_t> many_votes_;  // where votes_ are too narrow
   std::vector<std::uint8_t> columns_;          // bits of a mask without rows
   std::vector<std::uint8_t> turned_columns_;   // bits of a mask with rows
+  std::vector<std::uint8_t> known_columns_;    // the same, of a stretch before
+  std::uint64_t known_row_elements_ = 0;       // of that one's rows; 0: none is known
   std::vector<std::int32_t> room_;             // of columns
   std::vector<std::uint32_t> negatives_;       // of rows
   // Change by change.

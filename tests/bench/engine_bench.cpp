@@ -132,11 +132,13 @@ void find_changes(benchmark::State& state, const Engine& engine) {
 }
 
 constexpr std::size_t k_blocks_in_group = 32;
+constexpr std::size_t k_group_elements = k_blocks_in_group * k_block_elements;
+constexpr std::size_t k_run_elements = 8 * k_group_elements;
 
-// Groups as diff makes them, of blocks that come around again: what depends on where changes lie is foretold better
-// than of real weights, and whatever saves such branches is to be judged by diff of those; choosing classes and making
-// tables included, and of a matrix choosing which signs to flip.
-void encode_group(benchmark::State& state, const Engine& engine, const MatrixPlace& place) {
+// Groups as diff makes them, in runs of 32 MiB, of blocks that come around again: what depends on where changes lie is
+// foretold better than of real weights, and whatever saves such branches is to be judged by diff of those; choosing
+// classes and making tables included, and of a matrix, of which each run begins one, choosing which signs to flip.
+void encode_groups(benchmark::State& state, const Engine& engine, std::uint64_t row_elements) {
   const Pair& pair = pair_of(state.range(0));
   const auto blocks = static_cast<std::size_t>(state.range(1));
   GroupEncoder encoder(engine);
@@ -144,8 +146,11 @@ void encode_group(benchmark::State& state, const Engine& engine, const MatrixPla
   std::size_t block = 0;
   double changes = 0;
   double bits = 0;
+  MatrixPlace place{row_elements, 0};
   for (auto _ : state) {
-    encoder.begin(k_bf16, place, ExpectedElements::exactly(k_blocks_in_group * k_block_elements));
+    if (place.first_element == 0) encoder.begin_run();
+    encoder.begin(k_bf16, place, ExpectedElements::exactly(k_group_elements));
+    place.first_element = (place.first_element + k_group_elements) % k_run_elements;
     for (std::size_t i = 0; i < k_blocks_in_group; ++i) {
       encoder.add(block_of(pair.base, block), block_of(pair.next, block));
       block = (block + 1) % blocks;
@@ -158,8 +163,8 @@ void encode_group(benchmark::State& state, const Engine& engine, const MatrixPla
   state.counters["bits_per_change"] = bits / changes;
 }
 
-void encode(benchmark::State& state, const Engine& engine) { encode_group(state, engine, {}); }
-void encode_matrix(benchmark::State& state, const Engine& engine) { encode_group(state, engine, {k_columns, 0}); }
+void encode(benchmark::State& state, const Engine& engine) { encode_groups(state, engine, 0); }
+void encode_matrix(benchmark::State& state, const Engine& engine) { encode_groups(state, engine, k_columns); }
 
 /// A delta of some blocks.
 struct Delta {

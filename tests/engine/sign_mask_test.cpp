@@ -186,6 +186,66 @@ TEST_CASE("columns are found behind rows of which half are turned") {
   }
 }
 
+// A stretch of few changes, in rows of which half are turned: what a sample of it says of its columns may be too
+// little.
+TEST_CASE("a stretch has the columns of the one before it in its matrix, unless these are forgotten") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  constexpr std::uint64_t k_row = 4096;
+  constexpr std::uint64_t k_count = 20 * k_row;
+  const MatrixPlace begin{k_row, 0};
+  const MatrixPlace further{k_row, 8 * k_count};
+  const MatrixPlace of_other_rows{k_row + 1, 8 * k_count};
+  const SignKernels& kernels = best_engine().kernels->signs;
+  const auto stretch = [&](const std::vector<std::uint8_t>& columns, const MatrixPlace& place, std::uint64_t apart,
+                           bool has_turned_rows) {
+    Changes changes(place);
+    for (std::uint32_t i = 0; i < k_count; i += 1 + static_cast<std::uint32_t>(random() % apart)) {
+      const std::uint64_t at = place.first_element + i;
+      const std::uint64_t of_row = has_turned_rows ? at / place.row_elements : 0;
+      changes.add(i, (columns[at % place.row_elements] ^ of_row) & 1U);
+    }
+    return changes;
+  };
+  int missed = 0;
+  for (int matrix = 0; matrix < 10; ++matrix) {
+    const std::vector<std::uint8_t> columns = random_bytes(random, k_row + 1);
+    const Changes plain = stretch(columns, begin, 3, false);
+    const auto knowing = [&] {
+      SignMaskChooser chooser;
+      CHECK(plain.agree_behind(chooser.choose(kernels, plain.signs(), k_count)));
+      return chooser;
+    };
+    const auto same = [](const SignMask& one, const SignMask& other) {
+      return one.columns == other.columns && one.rows == other.rows;
+    };
+    const auto is_as_if_alone = [&](const Changes& changes, SignMaskChooser chooser) {
+      return same(chooser.choose(kernels, changes.signs(), k_count),
+                  SignMaskChooser().choose(kernels, changes.signs(), k_count));
+    };
+
+    const Changes faint = stretch(columns, further, 28, true);
+    SignMaskChooser chooser = knowing();
+    for (int again = 0; again < 2; ++again) {
+      const SignMask mask = chooser.choose(kernels, faint.signs(), k_count);
+      CHECK(!mask.columns.empty());
+      CHECK(!mask.rows.empty());
+      CHECK(faint.agree_behind(mask));
+      CHECK(std::ranges::equal(chooser.masked_signs(), faint.signs_behind(mask)));
+    }
+    missed += is_as_if_alone(faint, knowing()) ? 0 : 1;
+
+    SignMaskChooser forgetful = knowing();
+    forgetful.forget();
+    CHECK(is_as_if_alone(faint, std::move(forgetful)));
+    CHECK(is_as_if_alone(stretch(columns, begin, 28, true), knowing()));
+    CHECK(is_as_if_alone(stretch(columns, of_other_rows, 28, true), knowing()));
+    // Other columns than the last ones are looked for as ever. (Once in thousands of times chance speaks for these.)
+    if (matrix == 0) CHECK(is_as_if_alone(stretch(random_bytes(random, k_row), further, 3, false), knowing()));
+  }
+  CHECK(missed > 0);
+}
+
 TEST_CASE("rows have a mask where there are too few changes for one of columns") {
   CAPTURE(seed());
   std::mt19937_64 random(seed());
@@ -382,6 +442,48 @@ TEST_CASE("symbols take signs, each that of its change, and those are counted") 
     CHECK(wrong == 0);
     for (std::uint32_t k = 0; k < k_classes; ++k) CHECK(symbols.counts()[k].negatives == negatives[k]);
   }
+}
+
+TEST_CASE("how the groups of a run are coded depends on that run alone, whatever its matrices are like") {
+  CAPTURE(seed());
+  std::mt19937_64 random(seed());
+  constexpr std::uint64_t k_row = 4096;
+  constexpr std::uint64_t k_count = 20 * k_row;
+  const Bytes base = random_bytes(random, 2 * k_count);
+  GroupCoders coders(BlockChoice::automatic);
+  std::size_t smaller_in_run = 0;
+  for (int matrix = 0; matrix < 10; ++matrix) {
+    const std::vector<std::uint8_t> columns = random_bytes(random, k_row);
+    const auto next = [&](std::uint64_t apart, bool has_turned_rows) {
+      Bytes moved = base;
+      for (std::size_t i = 0; i < k_count; i += 1 + random() % apart) {
+        const std::uint64_t way = (columns[i % k_row] ^ (has_turned_rows ? i / k_row : 0)) & 1U;
+        put(moved.data(), i, 2, element_by_the_page(get(base.data(), i, 2), 2 - way, k_bf16));
+      }
+      return moved;
+    };
+    const Bytes plain = next(3, false);
+    const Bytes faint = next(28, true);
+    const MatrixPlace further{k_row, 8 * k_count};
+    const auto code = [&](const Bytes& to, const MatrixPlace& place) {
+      const std::string wrong = coders.wrong_with(base, to, k_bf16, place);
+      if (!wrong.empty()) FAIL(wrong);
+    };
+    coders.begin_run();
+    code(faint, further);
+    const CodedGroup alone = coders.coded;
+    coders.begin_run();
+    code(plain, {k_row, 0});
+    code(faint, further);
+    smaller_in_run += coders.coded.bytes.size() < alone.bytes.size() ? 1 : 0;
+    coders.begin_run();
+    code(plain, {k_row, 0});
+    coders.begin_run();
+    code(faint, further);
+    CHECK(coders.coded.parameters == alone.parameters);
+    CHECK(coders.coded.bytes == alone.bytes);
+  }
+  CHECK(smaller_in_run > 0);
 }
 
 TEST_CASE("matrices with rows of any length come back, from the beginning or the middle of a row") {
