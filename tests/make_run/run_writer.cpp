@@ -21,7 +21,9 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
-constexpr std::uint64_t k_piece_bytes = std::uint64_t{1} << 20;
+// Those who save checkpoints write a tensor at a time: what is written in large pieces lies in the page cache in large
+// pages, which take less to map.
+constexpr std::uint64_t k_piece_bytes = std::uint64_t{16} << 20;
 
 void write_file(const std::filesystem::path& path, const std::string& content) {
   OutputFile(path).write_at(0, content.data(), content.size());
