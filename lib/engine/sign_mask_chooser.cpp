@@ -210,8 +210,8 @@ void SignMaskChooser::weigh_columns_by(const std::vector<std::uint8_t>& bits) {
   weights_.resize(2 * columns + 4 * k_columns);
   for (std::size_t column = 0; column < columns; column += 2 * k_columns) {
     const std::uint8_t turned = bits.empty() ? 0 : bits[column / 8];
-    std::ranges::copy(k_weights[turned & 15U], weights_.data() + 2 * column);
-    std::ranges::copy(k_weights[turned >> 4], weights_.data() + 2 * column + 2 * k_columns);
+    std::memcpy(weights_.data() + 2 * column, &k_weights[turned & 15U], 2 * k_columns);
+    std::memcpy(weights_.data() + 2 * column + 2 * k_columns, &k_weights[turned >> 4], 2 * k_columns);
   }
   weights_.resize(2 * columns);
 }
@@ -294,9 +294,7 @@ std::uint64_t SignMaskChooser::fit_columns_by(OfSignedColumns<Vote>& all_votes, 
   columns_.resize((columns + 7) / 8);
   turned_columns_.resize((columns + 7) / 8);
   const FittedColumns fitted{columns_.data(), turned_columns_.data()};
-  const std::uint64_t agreeing = fit(votes, static_cast<std::uint32_t>(columns), &fitted);
-  weigh_columns_by(turned_columns_);
-  return agreeing;
+  return fit(votes, static_cast<std::uint32_t>(columns), &fitted);
 }
 
 // Makes masked_ what a mask of these columns, and no rows, does.
@@ -357,8 +355,11 @@ SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& sig
   std::uint64_t least = all << 16;
   if (all > columns) {
     if (!is_sampled) weigh_columns(kernels);
-    std::uint64_t agreeing = 0;
-    for (int fits = is_sampled ? 1 : k_fits_of_few; fits > 0; --fits) agreeing = fit_columns(kernels);
+    std::uint64_t agreeing = fit_columns(kernels);
+    for (int more = is_sampled ? 0 : k_fits_of_few - 1; more > 0; --more) {
+      weigh_columns_by(turned_columns_);
+      agreeing = fit_columns(kernels);
+    }
     if (const std::uint64_t with_columns = cost(agreeing, columns); with_columns < least) {
       least = with_columns;
       mask = {columns_, {}};
