@@ -9,8 +9,8 @@
 namespace wdelta {
 namespace {
 
-// Most classes of a block have a hundred changes or so: of a loop over so many at a time GCC makes vectors at -O2. Up
-// to so many entries behind the last are read and written.
+// GCC makes vectors at -O2 of a copy of so many, of one of unknown length none. Up to so many entries behind the last
+// are read and written.
 constexpr std::size_t k_widened_at_a_time = 16;
 
 void widen(const std::uint16_t* from, std::size_t count, std::uint32_t* to) {
@@ -62,7 +62,7 @@ void ChangeSymbols::add(const KernelTable& kernels, ElementType type, std::uint3
   block.first_change = gaps_.size();
   block.change_count = changes;
   std::copy_n(ranked.members, k_most_classes, block.members.begin());
-  // With room for what is written behind them, and read.
+  // With room for what is written behind them, and for what widen() reads there.
   std::uint16_t* const gaps = gaps_.extend(changes + 32);
   const std::size_t steps_begin = steps_.size();
   std::uint8_t* const steps = steps_.extend(std::size_t{changes} * type.width_bytes + 64);
