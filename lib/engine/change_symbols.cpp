@@ -63,7 +63,9 @@ void ChangeSymbols::add(const KernelTable& kernels, ElementType type, std::uint3
   block.change_count = changes;
   std::copy_n(ranked.members, k_most_classes, block.members.begin());
   // With room for what is written behind them, and for what widen() reads there.
-  std::uint16_t* const gaps = gaps_.extend(changes + 32);
+  constexpr std::size_t k_room = 32;
+  static_assert(k_widened_at_a_time <= k_room);
+  std::uint16_t* const gaps = gaps_.extend(changes + k_room);
   const std::size_t steps_begin = steps_.size();
   std::uint8_t* const steps = steps_.extend(std::size_t{changes} * type.width_bytes + 64);
   const ChangesInOrder in_order = {ranked.classes, ranked.ranks, ranked.steps, changes, class_count};

@@ -67,7 +67,8 @@ class GroupEncoder {
   GroupEncoder(GroupEncoder&&) noexcept;
 
   /// Groups from here on may refer to each other: whoever decodes them has to have those between in the same order.
-  /// Before the first run none refers to any.
+  /// Before the first run none refers to any. How a group is coded depends on those before it in its run, on none
+  /// before the run.
   void begin_run();
   /// Begins a group of blocks, the first element of which lies at `place`. What is expected matters for size alone.
   void begin(ElementType type, const MatrixPlace& place, ExpectedElements expected);

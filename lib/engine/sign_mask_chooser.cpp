@@ -30,7 +30,8 @@ constexpr std::initializer_list<std::size_t> k_kept = {3, 13};
 // What is found of so many changes stays in the first-level cache until it was said of each of them.
 constexpr std::size_t k_stretch_changes = 1024;
 // Rows of so many changes or more, on average, are gone through one by one (bench-engine, Zen 4, matrices whose rows
-// have 115: 5.3 GB/s all at once, 5.5 so; 41, foretold: 10.0 and 10.5, and the same where they are not, as with 29).
+// have 115: 5.3 GB/s all at once, 5.5 so; 41, foretold: 10.0 and 10.5; by hand, of
+// 29 and 41 that come around too late to be foretold, the same).
 constexpr std::size_t k_long_row_changes = 32;
 // By how many standard deviations sums of signs are further from 0 than by chance where a mask may pay.
 constexpr double k_telling_deviations = 3.5;
@@ -56,6 +57,17 @@ template <class Visit>
     visit(at[0]), visit(at[1]), visit(at[2]), visit(at[3]), visit(at[4]), visit(at[5]), visit(at[6]), visit(at[7]);
   }
   for (; at != end; ++at) visit(*at);
+}
+
+// What a row says, said of each of its changes. Most rows have a dozen changes or so, never the same number: a loop
+// over so many would end with a branch that was not foretold. `values` has room for k_spread_room more.
+constexpr std::size_t k_spread_room = 32;
+
+template <class T>
+void spread(T value, T* values, std::size_t changes) {
+  for (std::size_t i = 0; i < changes; i += k_spread_room) {
+    std::fill_n(values + i, k_spread_room, value);  // the next row overwrites what goes too far
+  }
 }
 
 // Turns each sign, a byte, where the byte in its place is 1.
@@ -364,9 +376,9 @@ SignMask SignMaskChooser::choose(const SignKernels& kernels, const SignRows& sig
       least = with_columns;
       mask = {columns_, {}};
     }
-    std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
     known_columns_ = turned_columns_;
     known_row_elements_ = columns;
+    std::vector<std::uint8_t> turned_rows((rows + 7) / 8);
     turn_by_columns(turned_columns_);
     if (const std::uint64_t with_both = cost(fit_rows(kernels, turned_rows), columns + rows); with_both < least) {
       least = with_both;

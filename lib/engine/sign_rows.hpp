@@ -70,15 +70,4 @@ class SignRows {
   ScratchVector<std::uint32_t> begins_;   // of their changes, and the end of the last row's
 };
 
-/// What a row says, said of each of its changes. Most rows have a dozen changes or so, never the same number: a loop
-/// over so many would end with a branch that was not foretold. `values` has room for k_spread_room more.
-inline constexpr std::size_t k_spread_room = 32;
-
-template <class T>
-void spread(T value, T* values, std::size_t changes) {
-  for (std::size_t i = 0; i < changes; i += k_spread_room) {
-    std::fill_n(values + i, k_spread_room, value);  // the next row overwrites what goes too far
-  }
-}
-
 }  // namespace wdelta
