@@ -11,13 +11,14 @@
 namespace wdelta {
 
 inline constexpr std::string_view k_delta_format = "wdelta-delta";
-inline constexpr std::string_view k_delta_version = "2";
+inline constexpr std::string_view k_delta_version = "3";
 /// Encodings of an entry that the block index names: one tensor, in groups as engine/group.hpp makes them, or several.
 inline constexpr std::uint8_t k_tensor_encoding = 1;
 inline constexpr std::uint8_t k_bundle_encoding = 2;
 /// What the index says of a group's strips and its reference, in one number.
 inline constexpr unsigned k_strip_bits = 3;
-/// What the names of a bundle take at most, before they are compressed.
+/// What the index and, of a bundle, the names take at most, before they are compressed.
+inline constexpr std::uint64_t k_most_index_bytes = 100'000'000;
 inline constexpr std::uint64_t k_most_name_bytes = 100'000'000;
 
 /// Computes the digest of a delta's front, whose "digest" must be 64 zeros, and writes it there.

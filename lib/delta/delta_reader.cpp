@@ -64,7 +64,8 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
     throw Error(
         Fault::unsupported, name,
         fmt::format("is a delta of version {:?}; this wdelta knows {:?}", version ? *version : "", k_delta_version),
-        version && *version == "1" ? "no release made such: use the build that did" : "use a newer wdelta");
+        version && (*version == "1" || *version == "2") ? "no release made such: use the build that did"
+                                                        : "use a newer wdelta");
   }
   delta.payload_digest_ = required_digest(metadata, "payload", name);
   delta.payload_begin_ = header.front().size();
@@ -154,15 +155,28 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
   entries_.push_back({tensor, left.begin - first, std::move(batches), std::move(groups)});
 }
 
+// As with add_tensor(), no count can make the loop outrun the index.
 void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
-  const std::uint64_t frame_bytes = cursor.varint();
-  const std::vector<std::uint8_t> content =
-      unframed(cursor.take(frame_bytes), k_most_name_bytes, name(), "the names of a bundle");
-  Cursor names(content);
-  if (names.at_end()) throw Error(Fault::corrupt, "", "a bundle of no tensors");
-  while (!names.at_end()) {
-    const auto letters = names.take(names.varint());
-    add_tensor(cursor, std::string(letters.begin(), letters.end()), left);
+  const std::uint64_t tensor_count = cursor.varint();
+  if (tensor_count == 0) throw Error(Fault::corrupt, "", "a bundle of no tensors");
+  std::string tensor;
+  std::uint64_t names_bytes = 0;
+  for (std::uint64_t i = 0; i < tensor_count; ++i) {
+    const std::uint64_t shared = cursor.varint();
+    if (shared > tensor.size()) {
+      throw Error(Fault::corrupt, name(),
+                  fmt::format("a name in a bundle begins with {} bytes of the one before it, which has {}", shared,
+                              tensor.size()));
+    }
+    const auto more = cursor.take(cursor.varint());
+    tensor.resize(shared);
+    tensor.append(more.begin(), more.end());
+    names_bytes += tensor.size();
+    if (names_bytes > k_most_name_bytes) {
+      throw Error(Fault::corrupt, name(),
+                  fmt::format("the names of a bundle have more than {} bytes together", k_most_name_bytes));
+    }
+    add_tensor(cursor, tensor, left);
   }
 }
 
@@ -182,7 +196,8 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
   const std::string* front_key = find_metadata(metadata, "header");
   const Tensor* index = index_key == nullptr ? nullptr : header.find(*index_key);
   if (index == nullptr) throw Error(Fault::corrupt, name(), "has no block index");
-  const std::vector<std::uint8_t> bytes = read_tensor(*file_, *index);
+  const std::vector<std::uint8_t> bytes =
+      unframed(read_tensor(*file_, *index), k_most_index_bytes, name(), "block index");
   try {
     Cursor cursor(bytes);
     for (const Tensor& tensor : header.tensors()) {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <zstd.h>
 
@@ -109,16 +110,19 @@ std::size_t DeltaWriter::bundle_length(std::span<const Entry> entries) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(large - entries.begin()));
 }
 
-void DeltaWriter::append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index) {
-  std::vector<std::uint8_t> names;
-  for (const Entry& entry : bundle) {
-    append_varint(names, entry.name.size());
-    names.insert(names.end(), entry.name.begin(), entry.name.end());
-  }
-  const std::vector<std::uint8_t> frame = compressed(names);
+void DeltaWriter::append_bundle(std::span<const Entry> bundle, std::vector<std::uint8_t>& index) {
   index.push_back(k_bundle_encoding);
-  append_varint(index, frame.size());
-  index.insert(index.end(), frame.begin(), frame.end());
+  append_varint(index, bundle.size());
+  std::string_view before;
+  for (const Entry& entry : bundle) {
+    const auto [differing, more] = std::ranges::mismatch(before, entry.name);
+    const auto shared = static_cast<std::size_t>(differing - before.begin());
+    append_varint(index, shared);
+    append_varint(index, entry.name.size() - shared);
+    index.insert(index.end(), more, entry.name.end());
+    append_tensor(entry, index);
+    before = entry.name;
+  }
 }
 
 DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, std::span<const std::uint8_t> front,
@@ -146,17 +150,22 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
           std::accumulate(bundle.begin(), bundle.end(), std::uint64_t{0},
                           [](std::uint64_t sum, const Entry& entry) { return sum + entry.size_bytes; });
       add_entry(unused_key(fmt::format("wdelta.bundle.{}", bundle_count++), keys), size_bytes);
-      append_names(bundle, index);
+      append_bundle(bundle, index);
     } else {
       add_entry(bundle.front().name, bundle.front().size_bytes);
       index.push_back(k_tensor_encoding);
+      append_tensor(bundle.front(), index);
     }
-    for (const Entry& entry : bundle) append_tensor(entry, index);
     left = left.subspan(bundle.size());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
-  add_entry(metadata.back().second, index.size());
-  spool_.append(index);
+  if (index.size() > k_most_index_bytes) {
+    throw Error(Fault::unsupported, path_.string(),
+                fmt::format("would have a block index of {} bytes, which no reader takes", index.size()));
+  }
+  const std::vector<std::uint8_t> index_frame = compressed(index);
+  add_entry(metadata.back().second, index_frame.size());
+  spool_.append(index_frame);
   if (!front.empty()) {
     const std::vector<std::uint8_t> frame = compressed(front);
     metadata.emplace_back("header", unused_key("wdelta.header", keys));

@@ -63,7 +63,7 @@ class DeltaWriter {
   };
   static void append_tensor(const Entry& entry, std::vector<std::uint8_t>& index);
   static std::size_t bundle_length(std::span<const Entry> entries);
-  static void append_names(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
+  static void append_bundle(std::span<const Entry> bundle, std::vector<std::uint8_t>& index);
 
   std::filesystem::path path_;
   OutputFile output_;

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
-#include <utility>
 
 namespace wdelta {
 
@@ -53,57 +52,15 @@ class CountShares {
   std::uint64_t weights_left_ = 0;
 };
 
-/// Foretells how many changes of one class the next strip has: as many as those before had in the mean. How far off
-/// that may be follows from the number, where changes are strewn, and from how far off it was lately, where they are
-/// not.
-class CountModel {
- public:
-  /// What the first strip is expected to have; else none.
-  void expect(std::uint32_t count) { mean_ = 16 * count; }
-  /// What it has, where that is told otherwise.
-  void begin(std::uint32_t count) { learn(count, 0); }
-  template <class Exchange>
-  void exchange(Exchange& exchange, std::uint32_t& count) {
-    constexpr const char* k_too_many = "a strip has fewer changes of a class than none, or more than any may have";
-    constexpr Range range{0, k_most_batch_changes};
-    const std::uint32_t expected = (mean_ + 8) / 16;
-    if (seen_ == 0) {
-      exchange.number(count, {expected, k_first_order}, range, k_too_many);
-    } else {
-      exchange.strewn_number(count, {expected, order(expected)}, range, k_too_many);
-    }
-    learn(count, zigzag_difference(count, expected));
-  }
-
- private:
-  static constexpr std::uint32_t k_first_order = 6;
-  static constexpr std::uint32_t k_most_seen = 16;
-  static constexpr std::uint32_t k_telling_differences = 3;
-
-  std::uint32_t order(std::uint32_t expected) const {
-    const std::uint32_t strewn = strewn_order(expected + expected / seen_);
-    const std::uint32_t lately = lately_ / 4;
-    if (seen_ <= k_telling_differences || lately == 0) return strewn;
-    return std::max(strewn, static_cast<std::uint32_t>(std::bit_width(lately)) - 1);
-  }
-  void learn(std::uint32_t count, std::uint32_t difference) {
-    // What the first one is off by says nothing of the others.
-    if (seen_ > 0) lately_ = seen_ == 1 ? 4 * difference : lately_ - lately_ / 4 + difference;
-    seen_ = std::min(seen_ + 1, k_most_seen);
-    mean_ = (mean_ * (seen_ - 1) + 16 * count) / seen_;
-  }
-
-  std::uint32_t mean_ = 0;    // in 1/16
-  std::uint32_t lately_ = 0;  // four times the mean difference
-  std::uint32_t seen_ = 0;
-};
-
 /// The strips of a group, one after the other.
 class CountSeries {
  public:
   /// `reference`: what the group refers to, or null. Both have to outlive this.
-  CountSeries(std::span<const ClassCoding> classes, const GroupReference* reference)
-      : classes_(classes), reference_(reference) {}
+  CountSeries(std::span<const ClassCoding> classes, const GroupReference* reference) : reference_(reference) {
+    for (std::uint32_t k = 0; k < classes.size(); ++k) {
+      if (classes[k].is_used()) used_[used_count_++] = k;
+    }
+  }
 
   /// Of the next strip, whether it is classed, which is returned, and how many changes it has of each class, where it
   /// is.
@@ -112,39 +69,74 @@ class CountSeries {
     bool is_told = is_classed(counts);
     exchange.flag(is_told);
     if (!is_told) return false;
-    const bool is_first = !std::exchange(is_begun_, true);
-    if (is_first && reference_ != nullptr) {
-      exchange_shares(exchange, counts);
-      return true;
+    if (strips_ > 0) {
+      exchange_shares(exchange, counts, exchange_total(exchange, counts), earlier_);
+    } else if (reference_ != nullptr) {
+      std::uint32_t total = sum(counts);
+      exchange.whole_number(total, k_first_order, k_most_batch_changes, k_too_many);
+      // All classes of a group that refers to another are used.
+      exchange_shares(exchange, counts, total, reference_->changes);
+    } else {
+      exchange_first(exchange, counts);
     }
-    std::uint32_t before = 0;
-    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
-      if (!classes_[k].is_used()) continue;
-      if (is_first) models_[k].expect(before);
-      models_[k].exchange(exchange, counts[k]);
-      before = counts[k];
-    }
+    for (const std::uint32_t k : used()) earlier_[k] += counts[k];
+    changes_ += sum(counts);
+    ++strips_;
     return true;
   }
 
  private:
-  // All classes of a group that refers to another are used.
+  using Changes = std::array<std::uint64_t, k_most_classes>;
+
+  static constexpr std::uint32_t k_first_order = 6;
+  static constexpr std::uint64_t k_telling_differences = 3;
+  static constexpr const char* k_too_many = "a strip has fewer changes than none, or more than any may have";
+
+  static std::uint32_t sum(const ClassCounts& counts) { return std::accumulate(counts.begin(), counts.end(), 0U); }
+  std::span<const std::uint32_t> used() const { return std::span<const std::uint32_t>(used_).first(used_count_); }
+
+  // Each class as often as the one before.
   template <class Exchange>
-  void exchange_shares(Exchange& exchange, ClassCounts& counts) {
-    constexpr std::uint32_t k_order = 6;
-    std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
-    exchange.whole_number(total, k_order, k_most_batch_changes, "a strip has more changes than any may have");
-    CountShares shares(std::span(reference_->changes).first(classes_.size()), total);
-    for (std::uint32_t k = 0; k < classes_.size(); ++k) {
-      shares.exchange(exchange, counts[k]);
-      models_[k].begin(counts[k]);
+  void exchange_first(Exchange& exchange, ClassCounts& counts) const {
+    std::uint32_t before = 0;
+    for (const std::uint32_t k : used()) {
+      exchange.number(counts[k], {before, k_first_order}, {0, k_most_batch_changes}, k_too_many);
+      before = counts[k];
     }
   }
 
-  std::span<const ClassCoding> classes_;
+  // As many changes as the strips before have in the mean. How far off that may be follows from the number, where
+  // changes are strewn, and from how far off it was lately, where they are not. Returns how many there are.
+  template <class Exchange>
+  std::uint32_t exchange_total(Exchange& exchange, const ClassCounts& counts) {
+    const auto expected = static_cast<std::uint32_t>(changes_ / strips_);
+    std::uint32_t order = strewn_order(static_cast<std::uint32_t>(expected + expected / strips_));
+    if (strips_ > k_telling_differences && lately_ >= 4) {
+      order = std::max(order, static_cast<std::uint32_t>(std::bit_width(lately_ / 4)) - 1);
+    }
+    std::uint32_t total = sum(counts);
+    exchange.strewn_number(total, {expected, order}, {1, k_most_batch_changes}, k_too_many);
+    const std::uint32_t difference = zigzag_difference(total, expected);
+    lately_ = strips_ == 1 ? 4 * difference : lately_ - lately_ / 4 + difference;
+    return total;
+  }
+
+  template <class Exchange>
+  void exchange_shares(Exchange& exchange, ClassCounts& counts, std::uint32_t total, const Changes& shown) const {
+    std::array<std::uint64_t, k_most_classes> of_used;
+    for (std::size_t i = 0; i < used_count_; ++i) of_used[i] = shown[used_[i]];
+    CountShares shares(std::span<const std::uint64_t>(of_used).first(used_count_), total);
+    for (const std::uint32_t k : used()) shares.exchange(exchange, counts[k]);
+  }
+
   const GroupReference* reference_;
-  std::array<CountModel, k_most_classes> models_;
-  bool is_begun_ = false;
+  std::array<std::uint32_t, k_most_classes> used_{};  // the classes that are
+  std::size_t used_count_ = 0;
+  // Of the classed strips so far.
+  std::uint64_t strips_ = 0;
+  std::uint64_t changes_ = 0;
+  Changes earlier_{};         // the same by class
+  std::uint32_t lately_ = 0;  // four times by how much changes differed from what was expected, in the mean
 };
 
 }  // namespace wdelta

@@ -225,8 +225,9 @@ class InADirectory(Steps, testing.Case):
         whole = path.read_bytes()
         start = 8 + struct.unpack_from("<Q", whole)[0]
         header = json.loads(whole[8:start])
-        index = start + header[header["__metadata__"]["index"]]["data_offsets"][0]
-        self.assertEqual(whole[index], 1)
+        frame, end = (start + at for at in header[header["__metadata__"]["index"]]["data_offsets"])
+        index = frame + 9  # behind the head of the frame, whose only block is not compressed
+        self.assertEqual(whole[frame + 6:index + 1], bytes([(end - index) << 3 | 1, 0, 0, 1]))
         newer = whole[:index] + b"\7" + whole[index + 1:]
         path.chmod(0o644)
         path.write_bytes(reseal(newer, whole))

@@ -4,8 +4,9 @@
 import json
 
 from elements import BITS, width_of
-from make_delta import DENSE, container, encode_block, make_delta, raw_frame, reseal, varint
+from make_delta import DENSE, container, encode_block, make_delta, raw_frame, reseal, told_bundle, varint
 from random_checkpoint import write_safetensors
+from zstd import content_size, decompress
 
 NAME = "m.safetensors"
 ONE_GROUP = b"\1\1\1\0"  # what the index has of a tensor of one block, in front of its length
@@ -26,61 +27,73 @@ def taken_apart(delta):
     return entries, {key: value for key, value in metadata.items() if key not in ("payload", "digest")}
 
 
-def _still(coded, elements=10, dtype="BF16", index=None):
+def _indexed(entries, index, metadata, frame=None):
+    """A delta of these entries and an index, which is there as frame if that is given."""
+    return container([*entries, ("i", raw_frame(index) if frame is None else frame)], {**metadata, "index": "i"})
+
+
+def _still(coded, elements=10, dtype="BF16", index=None, frame=None):
     """A base and a delta that claims to change nothing in it, with coded as the only block of its only tensor, so that
     the result's digest refuses nothing that the rules let through."""
     base = one(dtype, bytes(elements * width_of(dtype)))
     _, metadata = taken_apart(make_delta([(NAME, base)], base))
     index = ONE_GROUP + varint(len(coded)) if index is None else index
-    return base, container([("w", coded), ("i", index)], {**metadata, "index": "i"})
+    return base, _indexed([("w", coded)], index, metadata, frame)
 
 
-def _bundled(names=(b"a", b"b"), parts=b"\1\1\0\3\1\1\0\3", blocks=b"\x13\1\2\x13\3\4", frame=None, own=None):
+AB = ((b"a", b"\1\1\0\3"), (b"b", b"\1\1\0\3"))  # two tensors of a block of three bytes each
+
+
+def _bundled(tensors=AB, blocks=b"\x13\1\2\x13\3\4", told=None, own=None):
     """A base with tensors a, b and c of two bytes, its delta with a bundle, and a result in which a and b changed.
-    own: an entry of a tensor of its own, behind the bundle, and its part of the index."""
+    told: what is told of the bundle; own: an entry of a tensor of its own, behind the bundle, and its part of the
+    index."""
     sides = [write_safetensors([(name, "U8", [2], content) for name, content in zip("abc", contents)])
              for contents in ((b"\5\5", b"\6\6", b"\7\7"), (b"\1\2", b"\3\4", b"\7\7"))]
     _, metadata = taken_apart(make_delta([(NAME, sides[0])], sides[1]))
-    frame = raw_frame(b"".join(varint(len(name)) + name for name in names)) if frame is None else frame
-    index = b"\2" + varint(len(frame)) + frame + parts
+    index = told_bundle(tensors) if told is None else told
     entries = [("two", blocks)]
     if own:
         entries.append((own[0], own[1]))
         index += own[2]
-    return sides[0], container(entries + [("i", index)], {**metadata, "index": "i"}), sides[1]
+    return sides[0], _indexed(entries, index, metadata), sides[1]
 
 
 def broken_bundles():
     """Like broken_blocks, where tensors share an entry."""
-    names = raw_frame(b"\1a\1b")
+    (_, part), _ = AB
+
+    def named(*names):
+        return {"tensors": [(name, part) for name in names]}
+
     rows = (
-        ("a bundle of no tensors", "no tensors", {"names": (), "parts": b"", "blocks": b""}),
-        ("no tensors, and blocks", "no tensors", {"names": (), "parts": b""}),
-        ("encodings in a bundle", "", {"parts": b"\1\1\1\0\3\1\1\1\0\3"}),
-        ("a bundle in a bundle", "2 blocks", {"parts": b"\2" + varint(len(names)) + names + b"\1\1\0\3\1\1\0\3"}),
-        ("a tensor without groups in a bundle", "cut", {"parts": b"\1\1\0\3\1"}),
-        ("a group of 0 in a bundle", "group of 0", {"parts": b"\1\0\0\3\1\1\0\3"}),
-        ("a tensor twice", "two places", {"names": (b"a", b"b", b"a"), "parts": b"\1\1\0\3\1\1\0\3\1\1\0\0"}),
+        ("a bundle of no tensors", "no tensors", {"tensors": (), "blocks": b""}),
+        ("no tensors, and blocks", "no tensors", {"tensors": ()}),
+        ("encodings in a bundle", "", {"tensors": [(name, b"\1" + part) for name in (b"a", b"b")]}),
+        ("a bundle in a bundle", "2 blocks", {"tensors": [(b"a", told_bundle(AB))]}),
+        ("a tensor without groups in a bundle", "", {"tensors": [(b"a", part), (b"b", b"\1")]}),
+        ("a group of 0 in a bundle", "group of 0", {"tensors": [(b"a", b"\1\0\0\3"), (b"b", part)]}),
+        ("a tensor twice", "two places", {"tensors": [*AB, (b"a", b"\1\1\0\0")]}),
         ("a tensor that has an entry, too", "two places", {"own": ("a", b"", ONE_GROUP + b"\0")}),
-        ("no such tensor", "no such tensor", {"names": (b"a", b"d")}),
-        ("a name that is no text", "UTF-8", {"names": (b"a", b"\xff")}),
+        ("no such tensor", "no such tensor", named(b"a", b"d")),
+        ("a name that is no text", "UTF-8", named(b"a", b"\xff")),
+        ("half a letter", "UTF-8", named("ä".encode()[:1], "ä".encode())),
         ("a byte behind the blocks", "shorter", {"blocks": b"\x13\1\2\x13\3\4\0"}),
         ("a block that is cut", "longer", {"blocks": b"\x13\1\2\x13\3"}),
-        ("names in no frame", "no zstd frame", {"frame": b"\1a\1b\1a\1b"}),
-        ("two frames of names", "bytes follow", {"frame": raw_frame(b"\1a") + raw_frame(b"\1b")}),
-        ("an empty frame behind the names", "bytes follow", {"frame": names + raw_frame(b"")}),
-        ("a frame without content size", "content size", {"frame": b"\x28\xb5\x2f\xfd\0\x58\x21\0\0\1a\1b"}),
-        ("a name that is cut", "a name is cut", {"frame": raw_frame(b"\1a\2b")}),
-        ("a length of a name that is cut", "varint", {"frame": raw_frame(b"\1a\1b\x80")}),
-        ("tensors that the index ends before", "cut", {"parts": b"\1\1\0\3"}),
-        ("a cut number of blocks", "cut", {"parts": b"\1\1\0\3\x81"}))
-    made = [(what, reason, *_bundled(**choices)[:2]) for what, reason, choices in rows]
-    # The names end where the index does.
-    base, result = one("U8", b"\1\2"), one("U8", b"\1\3")
-    _, metadata = taken_apart(make_delta([(NAME, base)], result))
-    for what, index in (("names longer than the index", b"\2\x7f" + names), ("no names", b"\2")):
-        made.append((what, "cut", base, container([("w", b"\x13\1\3"), ("i", index)], {**metadata, "index": "i"})))
-    return made
+        ("a tensor less than there are", "shorter", {"told": b"\2\1\0\1a" + part + b"\0\1b" + part}),
+        ("a tensor more than there are", "varint", {"told": b"\2\3\0\1a" + part + b"\0\1b" + part}),
+        ("many more tensors than there are", "varint",
+         {"told": b"\2" + varint((1 << 64) - 1) + b"\0\1a" + part + b"\0\1b" + part}),
+        ("a first name that goes on", "begins with more", {"told": b"\2\2\1\0" + part + b"\0\1b" + part}),
+        ("a name that begins with more than there is", "begins with more",
+         {"told": b"\2\2\0\1a" + part + b"\2\1b" + part}),
+        ("a name that is cut", "a name is cut", {"told": b"\2\2\0\1a" + part + b"\0\x7fb" + part}),
+        ("a length of a name that is cut", "varint", {"told": b"\2\2\0\1a" + part + b"\0\x80"}),
+        ("a name without how much more it has", "varint", {"told": b"\2\2\0\1a" + part + b"\0"}),
+        ("no names", "varint", {"told": b"\2\2"}), ("no number of tensors", "varint", {"told": b"\2"}),
+        ("tensors that the index ends before", "varint", {"told": b"\2\2\0\1a" + part}),
+        ("a cut number of blocks", "cut", {"tensors": [(b"a", part), (b"b", b"\x81")]}))
+    return [(what, reason, *_bundled(**choices)[:2]) for what, reason, choices in rows]
 
 
 def harmless():
@@ -101,10 +114,11 @@ def harmless():
     made.append((base, make_delta([(NAME, base)], base, with_header=True), base))
     made.append((base, make_delta([(NAME, base)], result, opaque="I16"), result))  # a safetensors file, taken as bytes
     # Bundles: under any name, of any order, of a single tensor, beside an entry, and with a block that does not change.
+    (_, part), _ = AB
     made.append(_bundled())
-    made.append(_bundled((b"b", b"a"), blocks=b"\x13\3\4\x13\1\2"))
-    made.append(_bundled((b"c", b"b", b"a"), b"\1\1\0\0\1\1\0\3\1\1\0\3", b"\x13\3\4\x13\1\2"))
-    made.append(_bundled((b"b",), b"\1\1\0\3", b"\x13\3\4", own=("a", b"\x13\1\2", ONE_GROUP + b"\3")))
+    made.append(_bundled(((b"b", part), (b"a", part)), b"\x13\3\4\x13\1\2"))
+    made.append(_bundled(((b"c", b"\1\1\0\0"), (b"b", part), (b"a", part)), b"\x13\3\4\x13\1\2"))
+    made.append(_bundled(((b"b", part),), b"\x13\3\4", own=("a", b"\x13\1\2", ONE_GROUP + b"\3")))
     for content, dtype in ((b"", "F64"), (bytes(9), "I8"), (bytes(range(7)), "F64"), (bytes(range(9)), "F6_E3M2")):
         made.append((None, make_delta([], content, opaque=dtype), content))
     return made
@@ -175,19 +189,31 @@ def broken_blocks():
             ("a block without a group", "group of 21", b"\1\1\x15"),
             ("a group of no blocks", "group of 0", b"\1\1\0\0"),
             ("a group of two blocks", "group of 2", b"\1\1\2\0\x15\0"),
-            ("a bundle's encoding", "no zstd frame", b"\2" + ONE_GROUP[1:] + b"\x15"),
+            ("a bundle's encoding", "begins with more", b"\2" + ONE_GROUP[1:] + b"\x15"),
             ("a block too long", "longer", ONE_GROUP + b"\x16"), ("a block too short", "streams", ONE_GROUP + b"\x14"),
             *((f"an index of {length} bytes", "cut", ONE_GROUP[:length]) for length in range(5)),
             ("bytes behind the index", "behind the index", ONE_GROUP + b"\x15\0")):
         made.append((what, reason, *_still(still, index=index)))
     made.append(("a byte behind the blocks", "shorter", *_still(still + b"\0", index=ONE_GROUP + b"\x15")))
+    index = ONE_GROUP + b"\x15"
+    for what, reason, frame in (
+            ("an index in no frame", "no zstd frame", index), ("no index in its entry", "no zstd frame", b""),
+            ("an index in two frames", "bytes follow", raw_frame(index[:2]) + raw_frame(index[2:])),
+            ("an empty frame behind the index", "bytes follow", raw_frame(index) + raw_frame(b"")),
+            ("a cut frame of an index", "cut", raw_frame(index)[:-1]),
+            ("an index without content size", "content size",
+             b"\x28\xb5\x2f\xfd\0\x58" + (len(index) << 3 | 1).to_bytes(3, "little") + index),
+            ("an index that is said to be longer", "", raw_frame(index).replace(b"\5\0\0\0", b"\6\0\0\0", 1)),
+            ("an index that is said to be much too long", "too long",
+             raw_frame(index).replace(b"\5\0\0\0", (1_000_000_001).to_bytes(4, "little"), 1))):
+        made.append((what, reason, *_still(still, frame=frame)))
     return made
 
 
 def broken_metadata(base, result):
     """Like broken_blocks; result has another header than base and a tensor b of another shape."""
     entries, metadata = taken_apart(make_delta([(NAME, base)], result))
-    rows = [*(("version", version) for version in ("", "1", "3", "02", "2.0")), ("format", "x"), ("base", "[]"),
+    rows = [*(("version", version) for version in ("", "1", "2", "4", "03", "3.0")), ("format", "x"), ("base", "[]"),
             ("base", "{}"), ("base", "["), ("index", "none"), ("result", "[]"), ("header", "a"),
             ("sources", '{"b":[1,"b"]}'), ("sources", '{"b":null,"c":null}'), ("sources", "[]"),
             ("sources", '{"b":[0,"b"]}'), ("sources", '{"b":[0,"none"]}'), ("sources", '{"b":0}')]
@@ -206,9 +232,11 @@ def broken_metadata(base, result):
     made.append(("a zero byte behind the JSON", "not JSON", base,
                  reseal(whole[:start - 1] + b"\0" + whole[start:], whole)))
     # The part of b in the index is its end: one block in a group, and a length of one byte.
-    index = dict(entries)[metadata["index"]][:-len(ONE_GROUP) - 1]
-    left = [(name, index if name == metadata["index"] else entry) for name, entry in entries if name != "b"]
-    made.append(("a tensor afresh without an entry", "neither source nor entry", base, container(left, metadata)))
+    frame = dict(entries)[metadata["index"]]
+    [index] = decompress([frame], [content_size(frame, "index")])
+    left = [entry for entry in entries if entry[0] not in ("b", metadata["index"])]
+    made.append(("a tensor afresh without an entry", "neither source nor entry", base,
+                 _indexed(left, index[:-len(ONE_GROUP) - 1], metadata)))
     return made
 
 
@@ -221,7 +249,7 @@ def broken_opaque():
     _, metadata = taken_apart(make_delta([(NAME, base)], result, opaque="BF16"))
 
     def made(what, reason, entries=None, index=index, told=metadata, **more):
-        delta = container((entries or coded) + [("index", index)], {**told, **more})
+        delta = _indexed(entries or coded, index, {**told, **more})
         return what, reason, None if told is alone else base, delta
 
     described, = json.loads(metadata["base"])

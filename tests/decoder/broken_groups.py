@@ -12,7 +12,7 @@ from classed import HIGH
 from elements import BLOCK_ELEMENTS, width_of
 from group import symbols_of
 from make_afresh import make_afresh
-from make_delta import container, varint
+from make_delta import container, raw_frame, varint
 from make_group import NO_FLAWS, Change, CountWriter, Flaws, classed_block, put_classes
 from random_checkpoint import bytes_of, write_safetensors
 from told import NO_SIGNS, Row, Told
@@ -53,11 +53,11 @@ def put_end(bits, writer, counts, more):
 
 def delta_of(base, result, entries, index):
     """A delta between two files that write_safetensors made, from what the format keeps of it; entries: pairs of a name
-    and bytes."""
+    and bytes; index: what its entry holds."""
     described = ({"path": NAME, "size": len(content), "digest": blake3(content)} for content in (base, result))
     old, new = (json.dumps(one) for one in described)
-    return container([*entries, ("i", index)],
-                     {"format": "wdelta-delta", "version": "2", "base": f"[{old}]", "result": new, "elements": "0",
+    return container([*entries, ("i", raw_frame(index))],
+                     {"format": "wdelta-delta", "version": "3", "base": f"[{old}]", "result": new, "elements": "0",
                       "changed": "0", "index": "i"})
 
 

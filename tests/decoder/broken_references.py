@@ -11,7 +11,7 @@ from broken_groups import (CHANGES, ELEMENTS, MATRIX, ONE, PLAIN, SPARSE_BLOCK, 
 from broken_strips import OTHER
 from elements import BLOCK_ELEMENTS, width_of
 from group import Shape, symbols_of
-from make_delta import raw_frame, varint
+from make_delta import told_bundle, varint
 from make_group import Change, CountWriter, classed_block, put_differences
 from random_checkpoint import bytes_of, write_safetensors
 from reference import Differences, referring
@@ -65,7 +65,7 @@ def refers(classes=(LIKE,), differences=Differences(), counts=None, head=0, mask
 
 def _case(*tensors, bundle=False):
     """A base, a delta and its result: of tensors, which share an entry in a bundle."""
-    base, result, entries, index = [], [], [], b""
+    base, result, entries, parts = [], [], [], []
     for name, one in zip("abcdefgh", tensors):
         width, fill = width_of(one.dtype), 3 if one.dtype == "I8" else 1000
         old = one.old or [fill] * prod(one.shape)
@@ -74,10 +74,10 @@ def _case(*tensors, bundle=False):
         entries.append((name, one.parts + b"".join(one.batches)))
         blocks = -(-prod(one.shape) // BLOCK_ELEMENTS)
         part = index_of(one.parts, one.batches, blocks, strip=1 << (one.told & 7), told=one.told)
-        index += (one.index or part)[bundle:]
+        parts.append((name.encode(), one.index or part))
+    index = b"".join(part for _, part in parts)
     if bundle:
-        names = raw_frame(b"".join(b"\1" + name.encode() for name, _ in entries))
-        index = b"\2" + varint(len(names)) + names + index
+        index = told_bundle([(name, part[1:]) for name, part in parts])
         entries = [("all", b"".join(entry for _, entry in entries))]
     base, result = write_safetensors(base), write_safetensors(result)
     return base, delta_of(base, result, entries, index), result

@@ -21,27 +21,32 @@ def share(left, weights):
     return left * weights[0] // sum(weights)
 
 
-class ExpectedCount:
-    """What is expected of one class in the next classed strip; strips says how many there were, up to 16."""
+class Earlier:
+    """What the classed strips so far say of the next one, where there are some."""
 
-    def __init__(self):
-        self._m = self._t = self.strips = 0
+    def __init__(self, used):
+        self.by_class = [0] * used
+        self.strips = self._t = 0
 
-    def count(self):
-        return (self._m + 8) // 16
+    def expected(self):
+        """How many changes the next has."""
+        return sum(self.by_class) // self.strips
 
     def order(self):
-        x = self.count()
+        x = self.expected()
         order = order_for(x + x // self.strips)
         return max(order, log(self._t // 4)) if self.strips > 3 else order
 
-    def told(self, count, difference=0):
-        """Takes note of a number and of its difference, as the page numbers differences, which the first strip needs
-        not."""
+    def weights(self):
+        return [1 + changes for changes in self.by_class]
+
+    def told(self, counts, difference=0):
+        """Takes note of the numbers of a strip and of the difference of their sum, as the page numbers differences,
+        which the first strip needs not."""
         if self.strips:
             self._t = 4 * difference if self.strips == 1 else self._t - self._t // 4 + difference
-        self.strips = min(16, self.strips + 1)
-        self._m = (self._m * (self.strips - 1) + 16 * count) // self.strips
+        self.strips += 1
+        self.by_class = [sum(pair) for pair in zip(self.by_class, counts)]
 
 
 class Counts:
@@ -49,15 +54,21 @@ class Counts:
     the classes where the group has a reference."""
 
     def __init__(self, bits, used, weights, what):
-        self._bits, self._weights, self._what = bits, weights, what
-        self._expected = [ExpectedCount() for _ in range(used)]
-        self._take = self._first if weights is None else self._shared
+        self._bits, self._used, self._weights, self._what = bits, used, weights, what
+        self._earlier = Earlier(used)
 
     def take(self, elements):
         """Those of the next strip, which has so many elements."""
-        counts = self._take(elements)
-        self._within(sum(counts), 1, elements)
-        self._take = self._later
+        difference = 0
+        if self._earlier.strips:
+            difference = self._bits.shorter(self._earlier.order())
+            total = self._earlier.expected() + signed_of(difference)
+            counts = self._shares(self._within(total, 1, elements), self._earlier.weights())
+        elif self._weights:
+            counts = self._shares(self._within(self._bits.golomb(FIRST_ORDER), 1, elements), self._weights)
+        else:
+            counts = self._first(elements)
+        self._earlier.told(counts, difference)
         return counts
 
     def _within(self, count, least, most):
@@ -66,29 +77,18 @@ class Counts:
 
     def _first(self, elements):
         counts, before = [], 0
-        for expected in self._expected:
+        for _ in range(self._used):
             before = self._within(before + signed_of(self._bits.golomb(FIRST_ORDER)), 0, elements)
-            expected.told(before)
             counts.append(before)
+        self._within(sum(counts), 1, elements)
         return counts
 
-    def _shared(self, elements):
-        left, counts = self._within(self._bits.golomb(FIRST_ORDER), 1, elements), []
-        for number, expected in enumerate(self._expected, 1):
-            count = left
-            if number < len(self._expected):
-                x = share(left, self._weights[number - 1:])
-                count = x + signed_of(self._bits.shorter(order_for(x)))
-                require(0 <= count <= left, f"{self._what}: {count} changes of {left} that are left")
-            expected.told(count)
+    def _shares(self, left, weights):
+        counts = []
+        for number in range(self._used - 1):
+            x = share(left, weights[number:])
+            count = x + signed_of(self._bits.shorter(order_for(x)))
+            require(0 <= count <= left, f"{self._what}: {count} changes of {left} that are left")
             counts.append(count)
             left -= count
-        return counts
-
-    def _later(self, elements):
-        counts = []
-        for expected in self._expected:
-            difference = self._bits.shorter(expected.order())
-            counts.append(self._within(expected.count() + signed_of(difference), 0, elements))
-            expected.told(counts[-1], difference)
-        return counts
+        return [*counts, left]

@@ -199,12 +199,13 @@ class NumbersReckonedByHand(unittest.TestCase):
         put((1, 1))
         golomb((9, 6))
         put((4, 3), (4, 3), (0, 1), (1, 1))
-        # 2 where 1 is expected, 0 where 5 are, 0 where 0 are, 20 where 3 are.
-        put((1, 1), (2, 2), (0, 1), (4, 3), (1, 2), (1, 1), (0, 8))
-        golomb((18, 1))
+        # 60 changes where 9 are expected: 2 where 9 are, 0 where 31 are, 0 where 11 are, the rest.
+        put((1, 1), (0, 8))
+        golomb((70, 2))
+        put((8, 4), (1, 2), (128, 8), (5, 3), (32, 6), (1, 2))
         put((0x16, 8))
-        group = Group(bits.bytes(), Shape(2, 5, 0, [10, 30]), "group", referable.parameters(2))
-        self.assertEqual((group.bounds, group.counts), ([10, 20, 30], [[1, 5, 0, 3], [2, 0, 0, 20]]))
+        group = Group(bits.bytes(), Shape(2, 5, 0, [10, 100]), "group", referable.parameters(2))
+        self.assertEqual((group.bounds, group.counts), ([10, 20, 30], [[1, 5, 0, 3], [2, 0, 0, 58]]))
         like = (probability_weights(15, 8), [weight_of(code) for code in (63, 1, 1, 5, 1, 1)], 100)
         last = probability_weights(14 ^ 15, 9), probability_weights(20 ^ 15, 5), 100
         self.assertEqual([(one.gaps.frequency, one.steps.frequency) for one in group.classes],

@@ -12,6 +12,7 @@ from opaque import opaque_header, resized
 from refusal import is_count, require, strict_json
 from safetensors import header_length, read_header
 
+INDEX_CONTENT_LIMIT = 100_000_000
 HEADER_CONTENT_LIMIT = 100_000_008
 
 # A file as the metadata names it.
@@ -61,7 +62,7 @@ class Delta:
         text = bytes(content[:header_length(content, what)])
         check_seal(text, self._text("digest"), what)
         require(self._text("format") == "wdelta-delta", f"{what}: not a wdelta delta")
-        require(self._text("version") == "2", f"{what}: version {self.metadata['version']!r} is not known")
+        require(self._text("version") == "3", f"{what}: version {self.metadata['version']!r} is not known")
         require(blake3(content[container.start:]) == self._text("payload"), f"{what}: payload has another digest")
         for key in ("elements", "changed"):
             require(re.fullmatch("0|[1-9][0-9]{0,19}", self._text(key)) and int(self._text(key)) < 1 << 64,
@@ -83,15 +84,20 @@ class Delta:
             require(entry.dtype == "U8" and len(entry.shape) == 1, f"{what}: {entry.name}: not bytes in a row")
             entries[entry.name] = content[entry.begin:entry.end]
         self.header_entry = self._take(entries, "header")
-        self.index = self._take(entries, "index")
+        index = self._take(entries, "index")
         self.entries = entries
-        require(self.index is not None, f"{what}: no block index")
+        require(index is not None, f"{what}: no block index")
+        self.index = self._unframed(index, "block index", INDEX_CONTENT_LIMIT)
         self.header = None
         self.groups = []  # what the index says of them, once the delta was applied
         if self.header_entry is not None:
-            size = zstd.content_size(self.header_entry, f"{what}: header entry")
-            require(size <= HEADER_CONTENT_LIMIT, f"{what}: header entry is too long")
-            [self.header] = zstd.decompress([self.header_entry], [size])
+            self.header = self._unframed(self.header_entry, "header entry", HEADER_CONTENT_LIMIT)
+
+    def _unframed(self, frame, role, limit):
+        size = zstd.content_size(frame, f"{self.what}: {role}")
+        require(size <= limit, f"{self.what}: {role} is too long")
+        [content] = zstd.decompress([frame], [size])
+        return content
 
     def _text(self, key):
         require(key in self.metadata, f"{self.what}: no '{key}'")

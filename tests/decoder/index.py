@@ -3,7 +3,6 @@
 
 from collections import namedtuple
 
-import zstd
 from blocks import read_varint
 from elements import BLOCK_ELEMENTS, width_of
 from group import Referable, Shape, row_length, strip_counts
@@ -61,25 +60,21 @@ class Index:
         return taken
 
     def _names(self, what):
-        """The names of the tensors in a bundle."""
-        length = self._varint(what)
-        require(length <= len(self._content) - self._at, f"{what}: the names are cut")
-        frame = self._content[self._at:self._at + length]
-        self._at += length
-        size = zstd.content_size(frame, f"{what}: names")
-        require(size <= NAMES_LIMIT, f"{what}: too many names")
-        [content] = zstd.decompress([frame], [size])
-        names, place = [], 0
-        while place < len(content):
-            letters, place = read_varint(content, place, what)
-            require(letters <= len(content) - place, f"{what}: a name is cut")
+        """The names of the tensors in a bundle, each in front of what is told of it."""
+        count, before, total = self._varint(what), b"", 0
+        require(count >= 1, f"{what}: a bundle of no tensors")
+        for _ in range(count):
+            shared, more = self._varint(what), self._varint(what)
+            require(shared <= len(before), f"{what}: a name begins with more than the one before it has")
+            require(more <= len(self._content) - self._at, f"{what}: a name is cut")
+            total += shared + more
+            require(total <= NAMES_LIMIT, f"{what}: too many names")
+            before = before[:shared] + bytes(self._content[self._at:self._at + more])
+            self._at += more
             try:
-                names.append(bytes(content[place:place + letters]).decode())
+                yield before.decode()
             except UnicodeDecodeError as error:
                 raise Refused(f"{what}: a name that is no UTF-8") from error
-            place += letters
-        require(names, f"{what}: a bundle of no tensors")
-        return names
 
     def _strips(self, tensor, what):
         number = self._varint(what)

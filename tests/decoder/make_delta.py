@@ -4,6 +4,7 @@
 import json
 from itertools import cycle, groupby
 from operator import ne
+from os.path import commonprefix
 
 from afresh import AFRESH
 from blake3 import blake3
@@ -161,7 +162,7 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         coded_tensors.append((name, *made))
     taken = {tensor[0] for tensor in tensors}
     entries, index = _entries(coded_tensors, bundle, taken)
-    metadata = {"format": "wdelta-delta", "version": "2",
+    metadata = {"format": "wdelta-delta", "version": "3",
                 "base": json.dumps(described),
                 "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
     if opaque:
@@ -170,7 +171,7 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         metadata["sources"] = json.dumps(sources)
     taken |= {name for name, _ in entries}
     metadata["index"] = _free_name("index", taken)
-    entries.append((metadata["index"], index))
+    entries.append((metadata["index"], raw_frame(index)))
     if with_header or not opaque and (not parsed or parsed[0][0] != beginning):
         metadata["header"] = _free_name("header", taken)
         entries.append((metadata["header"], raw_frame(beginning)))
@@ -184,6 +185,16 @@ def _one_group(blocks):
     return varint(len(coded)) + group + b"".join(varint(len(block)) for block in coded), b"".join(coded)
 
 
+def told_bundle(tensors):
+    """The part of the index of a bundle; tensors: of each its name, in bytes, and what is told of it besides."""
+    told, before = b"\2" + varint(len(tensors)), b""
+    for name, part in tensors:
+        shared = len(commonprefix([before, name]))
+        told += varint(shared) + varint(len(name) - shared) + name[shared:] + part
+        before = name
+    return told
+
+
 def _entries(tensors, bundle, taken):
     """The entries of tensors, of which so many share one, and the index."""
     if bundle == 1:
@@ -192,8 +203,7 @@ def _entries(tensors, bundle, taken):
     for first in range(0, len(tensors), bundle):
         names, parts, coded = zip(*tensors[first:first + bundle])
         entries.append((_free_name(f"bundle {first}", taken), b"".join(coded)))
-        frame = raw_frame(b"".join(varint(len(name.encode())) + name.encode() for name in names))
-        index += b"\2" + varint(len(frame)) + frame + b"".join(parts)
+        index += told_bundle([(name.encode(), part) for name, part in zip(names, parts)])
     return entries, index
 
 

@@ -5,7 +5,7 @@ from collections import namedtuple
 
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
-from counts import FIRST_ORDER, ExpectedCount, order_for, share
+from counts import FIRST_ORDER, Earlier, order_for, share
 from elements import elements_of, order
 from frequencies import TOTAL, bucket_of, weight_of
 from group import Shape, symbols_of
@@ -183,38 +183,32 @@ class CountWriter:
     reader has them."""
 
     def __init__(self, bits, used, weights=None):
-        self._bits, self._expected, self._weights = bits, [ExpectedCount() for _ in range(used)], weights
-        self._put = self._first if weights is None else self._shared
+        self._bits, self._earlier, self._weights = bits, Earlier(used), weights
 
     def put(self, counts):
         """Writes those of a strip, or that it is not classed where there are none."""
         self._bits.put(int(counts is not None), 1)
-        if counts is not None:
-            self._put(counts)
-            self._put = self._later
+        if counts is None:
+            return
+        difference = 0
+        if self._earlier.strips:
+            difference = _difference(sum(counts) - self._earlier.expected())
+            self._bits.shorter(difference, self._earlier.order())
+            self._put_shares(counts, self._earlier.weights())
+        elif self._weights:
+            self._bits.golomb(sum(counts), FIRST_ORDER)
+            self._put_shares(counts, self._weights)
+        else:
+            for before, count in zip((0, *counts), counts):
+                self._bits.golomb(_difference(count - before), FIRST_ORDER)
+        self._earlier.told(counts, difference)
 
-    def _first(self, counts):
-        before = 0
-        for expected, count in zip(self._expected, counts):
-            self._bits.golomb(_difference(count - before), FIRST_ORDER)
-            expected.told(count)
-            before = count
-
-    def _shared(self, counts):
+    def _put_shares(self, counts, weights):
         left = sum(counts)
-        self._bits.golomb(left, FIRST_ORDER)
-        for number, (expected, count) in enumerate(zip(self._expected, counts)):
-            if number + 1 < len(self._expected):
-                x = share(left, self._weights[number:])
-                self._bits.shorter(_difference(count - x), order_for(x))
-            expected.told(count)
+        for number, count in enumerate(counts[:-1]):
+            x = share(left, weights[number:])
+            self._bits.shorter(_difference(count - x), order_for(x))
             left -= count
-
-    def _later(self, counts):
-        for expected, count in zip(self._expected, counts):
-            difference = _difference(count - expected.count())
-            self._bits.shorter(difference, expected.order())
-            expected.told(count, difference)
 
 
 def classed_block(changes, tables, flaws=NO_FLAWS):

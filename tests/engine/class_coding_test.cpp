@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "codings.hpp"
-#include "engine/count_model.hpp"
 #include "engine/group_tables.hpp"
 #include "testing/random.hpp"
 
@@ -98,33 +97,6 @@ TEST_CASE("what weights and differences take is foretold to the bit") {
   CHECK(difference_bits(7, 7, 0) == 1);
   CHECK(difference_bits(6, 7, 0) == 3);
   CHECK(difference_bits(65536, 0, 6) == 2 * 18 - 6 - 1);
-}
-
-TEST_CASE("numbers of changes come back, whatever the first is expected to be") {
-  CAPTURE(seed());
-  std::mt19937_64 random(seed());
-  for (int round = 0; round < 2000; ++round) {
-    const std::uint32_t expected = often_extreme(random, k_most_batch_changes);
-    std::vector<std::uint32_t> counts(1 + random() % 20);
-    std::ranges::generate(counts, [&] { return often_extreme(random, k_most_batch_changes); });
-    std::vector<std::uint8_t> bytes;
-    BitWriter writer(bytes);
-    CountModel told;
-    told.expect(expected);
-    Tell tell(writer);
-    for (std::uint32_t count : counts) told.exchange(tell, count);
-    writer.finish();
-    BitReader reader(bytes);
-    CountModel heard;
-    heard.expect(expected);
-    Hear hear(reader);
-    for (const std::uint32_t count : counts) {
-      std::uint32_t again = 0;
-      heard.exchange(hear, again);
-      if (again != count) FAIL("another number");
-    }
-    if (!reader.is_at_end()) FAIL("bits are left over");
-  }
 }
 
 }  // namespace wdelta

@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "codings.hpp"
-#include "engine/count_model.hpp"
 #include "engine/group_changes.hpp"
 #include "engine/group_tables.hpp"
 #include "engine/known_groups.hpp"
@@ -121,35 +120,6 @@ TEST_CASE("a class that a reference does not use is there as one next to it") {
   CHECK(int{*classes[2].gap_probability} == int{*classes[1].gap_probability});
   CHECK(int{*classes[1].gap_probability} == 0x3d);  // with the low four bits inverted, 0x2f and three more
   CHECK(int{*classes[3].gap_probability} == 0x5d);
-}
-
-TEST_CASE("shares of a strip's changes come back, whatever shares others have shown") {
-  CAPTURE(seed());
-  std::mt19937_64 random(seed());
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<std::uint64_t> shown(1 + random() % k_most_classes);
-    std::ranges::generate(shown, [&] { return random() % (std::uint64_t{1} << random() % 40); });
-    std::vector<std::uint32_t> counts(shown.size());
-    std::uint32_t left = k_most_batch_changes;
-    for (std::uint32_t& count : counts) left -= count = often_extreme(random, random() % 2 == 0 ? left : left / 50);
-    const std::uint32_t total = std::accumulate(counts.begin(), counts.end(), 0U);
-    Bytes bytes;
-    BitWriter writer(bytes);
-    CountShares told(shown, total);
-    Tell tell(writer);
-    for (std::uint32_t count : counts) told.exchange(tell, count);
-    writer.finish();
-    BitReader reader(bytes);
-    CountShares heard(shown, total);
-    Hear hear(reader);
-    for (const std::uint32_t count : counts) {
-      std::uint32_t again = 0;
-      heard.exchange(hear, again);
-      if (again != count) FAIL("another number");
-    }
-    if (heard.left() != 0) FAIL("changes are left over");
-    if (!reader.is_at_end()) FAIL("bits are left over");
-  }
 }
 
 TEST_CASE("groups of a run refer to those before that are alike, are smaller so, and come back") {
