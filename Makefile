@@ -14,7 +14,7 @@ SEED     ?=
 UNITY    ?=
 SIZE_8G_IN_MIB = $(shell echo $$(( $$(numfmt --from=iec $(if $(filter file,$(origin SIZE)),8G,$(SIZE))) >> 20 )))
 
-.PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-transfer bench-cuda bench-push memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
+.PHONY: all deps demo test check lint manual benchmarks bench bench-size bench-finetune bench-transfer bench-cuda bench-push memory asan tsan engine-only check-torch fuzz soak coverage install deb tarball clean help
 
 all: deps ## build the program: build/wdelta (UNITY=OFF, once: each source by itself)
 	@tests/setup.sh configure $(BUILD) release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(if $(UNITY),-DCMAKE_UNITY_BUILD=$(UNITY))
@@ -51,6 +51,10 @@ bench: benchmarks ## kernels, BLAKE3, codec, diff, apply and verify against thei
 bench-size: benchmarks ## bits per change of CHECKPOINTS='OLD NEW ...' (consecutive files of a run), beside other formats (KEEP=0.1: with a tenth of the changes)
 	@tests/setup.sh packages python3-numpy zstd
 	@$$(tests/setup.sh python numpy) -B tests/bench/size_bench.py $(if $(KEEP),--keep $(KEEP)) $(BUILD) $(CHECKPOINTS)
+
+bench-finetune: benchmarks ## the same of a real model, fine-tuned here with several optimizers; it and torch are fetched once below the build folder: gigabytes (RUNS='adamw:2e-6 ...')
+	@tests/setup.sh packages python3-venv zstd
+	@python3 -B tests/bench/finetune.py $(BUILD) $(RUNS)
 
 bench-transfer: all ## a push and a pull over loopback against curl (SIZE=2G)
 	@tests/setup.sh packages curl
