@@ -4,6 +4,8 @@
 
 #include "base/digest.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -17,8 +19,14 @@ inline constexpr std::uint8_t k_tensor_encoding = 1;
 inline constexpr std::uint8_t k_bundle_encoding = 2;
 /// What the index says of a group's strips and its reference, in one number.
 inline constexpr unsigned k_strip_bits = 3;
-/// What the index and, of a bundle, the names take at most, before they are compressed.
-inline constexpr std::uint64_t k_most_index_bytes = 100'000'000;
+/// What a block index takes at most that comes in a frame of so many bytes. A reader's memory is a few dozen times as
+/// large, and a frame of some thousand bytes could hold as much as any.
+constexpr std::uint64_t most_index_bytes(std::size_t frame_bytes) {
+  constexpr std::uint64_t k_most = 100'000'000;
+  const std::uint64_t beside_frame = std::uint64_t{16} << 20;
+  return frame_bytes > k_most / 256 ? k_most : std::min(k_most, beside_frame + 256 * std::uint64_t{frame_bytes});
+}
+/// What the names of a bundle take at most.
 inline constexpr std::uint64_t k_most_name_bytes = 100'000'000;
 
 /// Computes the digest of a delta's front, whose "digest" must be 64 zeros, and writes it there.

@@ -26,8 +26,13 @@ std::vector<std::uint8_t> read_tensor(const ByteReader& file, const Tensor& tens
 std::vector<std::uint8_t> unframed(std::span<const std::uint8_t> frame, std::uint64_t most_bytes,
                                    const std::string& object, const char* what) {
   const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  if (size > most_bytes || ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size())
+  if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN ||
+      ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
     throw Error(Fault::corrupt, object, fmt::format("{}: is no zstd frame of one", what));
+  }
+  if (size > most_bytes) {
+    throw Error(Fault::corrupt, object, fmt::format("{}: holds {} bytes, at most {} expected", what, size, most_bytes));
+  }
   std::vector<std::uint8_t> content(size);
   if (ZSTD_decompress(content.data(), size, frame.data(), frame.size()) != size) {
     throw Error(Fault::corrupt, object, fmt::format("{}: the zstd frame is damaged", what));
@@ -196,8 +201,8 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
   const std::string* front_key = find_metadata(metadata, "header");
   const Tensor* index = index_key == nullptr ? nullptr : header.find(*index_key);
   if (index == nullptr) throw Error(Fault::corrupt, name(), "has no block index");
-  const std::vector<std::uint8_t> bytes =
-      unframed(read_tensor(*file_, *index), k_most_index_bytes, name(), "block index");
+  const std::vector<std::uint8_t> frame = read_tensor(*file_, *index);
+  const std::vector<std::uint8_t> bytes = unframed(frame, most_index_bytes(frame.size()), name(), "block index");
   try {
     Cursor cursor(bytes);
     for (const Tensor& tensor : header.tensors()) {

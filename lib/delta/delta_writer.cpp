@@ -159,11 +159,11 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
     left = left.subspan(bundle.size());
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
-  if (index.size() > k_most_index_bytes) {
+  const std::vector<std::uint8_t> index_frame = compressed(index);
+  if (index.size() > most_index_bytes(index_frame.size())) {
     throw Error(Fault::unsupported, path_.string(),
                 fmt::format("would have a block index of {} bytes, which no reader takes", index.size()));
   }
-  const std::vector<std::uint8_t> index_frame = compressed(index);
   add_entry(metadata.back().second, index_frame.size());
   spool_.append(index_frame);
   if (!front.empty()) {

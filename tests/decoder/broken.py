@@ -205,7 +205,8 @@ def broken_blocks():
              b"\x28\xb5\x2f\xfd\0\x58" + (len(index) << 3 | 1).to_bytes(3, "little") + index),
             ("an index that is said to be longer", "", raw_frame(index).replace(b"\5\0\0\0", b"\6\0\0\0", 1)),
             ("an index that is said to be much too long", "too long",
-             raw_frame(index).replace(b"\5\0\0\0", (1_000_000_001).to_bytes(4, "little"), 1))):
+             raw_frame(index).replace(b"\5\0\0\0", (100_000_001).to_bytes(4, "little"), 1)),
+            ("an index that hardly takes anything", "too long", raw_frame(bytes(17 << 20)))):
         made.append((what, reason, *_still(still, frame=frame)))
     return made
 

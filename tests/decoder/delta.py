@@ -87,7 +87,7 @@ class Delta:
         index = self._take(entries, "index")
         self.entries = entries
         require(index is not None, f"{what}: no block index")
-        self.index = self._unframed(index, "block index", INDEX_CONTENT_LIMIT)
+        self.index = self._unframed(index, "block index", min(INDEX_CONTENT_LIMIT, (16 << 20) + 256 * len(index)))
         self.header = None
         self.groups = []  # what the index says of them, once the delta was applied
         if self.header_entry is not None:
