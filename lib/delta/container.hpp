@@ -23,8 +23,8 @@ inline constexpr unsigned k_strip_bits = 3;
 /// large, and a frame of some thousand bytes could hold as much as any.
 constexpr std::uint64_t most_index_bytes(std::size_t frame_bytes) {
   constexpr std::uint64_t k_most = 100'000'000;
-  const std::uint64_t beside_frame = std::uint64_t{16} << 20;
-  return frame_bytes > k_most / 256 ? k_most : std::min(k_most, beside_frame + 256 * std::uint64_t{frame_bytes});
+  constexpr std::uint64_t k_beside_frame = std::uint64_t{16} << 20;
+  return std::min(k_most, k_beside_frame + 256 * std::min<std::uint64_t>(k_most, frame_bytes));
 }
 /// What the names of a bundle take at most.
 inline constexpr std::uint64_t k_most_name_bytes = 100'000'000;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deltas and bases that are not what they claim to be.
+#include "base/cursor.hpp"
 #include "base/json.hpp"
+#include "delta/container.hpp"
 #include "delta/deltas.hpp"
 #include "testing/fault.hpp"
 #include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
+#include <zstd.h>
 
 namespace wdelta {
 
@@ -147,6 +150,50 @@ TEST_CASE("a sealed delta whose metadata is not of its form is refused as corrup
       CHECK(applying(forgery, small.base) == (key == "version" ? Fault::unsupported : Fault::corrupt));
     }
   }
+}
+
+TEST_CASE("an index or names that would take much memory are refused before they do") {
+  std::mt19937_64 random(seed());
+  const SmallDelta small(false, random);
+  // Why a delta is refused whose index, behind its other entries, says this.
+  const auto refused = [&](const Bytes& index) {
+    Bytes frame(ZSTD_compressBound(index.size()));
+    frame.resize(ZSTD_compress(frame.data(), frame.size(), index.data(), index.size(), 3));
+    Bytes delta = small.delta;
+    delta.insert(delta.end(), frame.begin(), frame.end());
+    return message_of([&] {
+      open_delta(forged(delta, [&](Json& header) {
+        std::uint64_t end = 0;
+        for (const auto& [key, entry] : header.items()) {
+          if (key != "__metadata__") end = std::max(end, entry["data_offsets"][1].get<std::uint64_t>());
+        }
+        header["forged"] = {{"dtype", "U8"}, {"shape", {frame.size()}}, {"data_offsets", {end, end + frame.size()}}};
+        header["__metadata__"]["index"] = "forged";
+      }));
+    });
+  };
+  CHECK(refused(Bytes(16 << 20)).find("at most") == std::string::npos);  // but for what it says
+  CHECK(refused(Bytes(17 << 20)).find("holds 17825792 bytes, at most") != std::string::npos);
+
+  // Each name is all but the end of the one before it, and another letter.
+  constexpr std::uint64_t k_length = std::uint64_t{1} << 20;
+  const auto with_names = [&](std::uint64_t count) {
+    Bytes index{k_bundle_encoding};
+    append_varint(index, count + 1);
+    append_varint(index, 0);
+    append_varint(index, k_length);
+    index.insert(index.end(), k_length, 'a');
+    append_varint(index, 0);  // no blocks
+    for (std::uint64_t i = 1; i < count; ++i) {
+      append_varint(index, k_length - i);
+      append_varint(index, 1);
+      index.push_back('b');
+      append_varint(index, 0);
+    }
+    return refused(index);
+  };
+  CHECK(with_names(95).find("block index: ") != std::string::npos);  // it ends too early
+  CHECK(with_names(96).find("more than 100000000 bytes together") != std::string::npos);
 }
 
 TEST_CASE("sources that name no file, no tensor or one of another type are refused") {
