@@ -50,7 +50,8 @@ void add_common_options(CLI::App& app, Context& context) {
   declare_flag(app, "-q,--quiet", context.quiet, "Print results and errors only: no summaries, notes or progress");
   declare_flag(app, "-v,--verbose", context.verbose, "Say more: whole ids and digests");
   declare(app, "-j,--threads", context.threads.all_along,
-          "Work with so many threads, from 1 to 1024 (default: one for each core, and one more where one has to wait)")
+          "Work with so many threads, from 1 to 1024 (default: one for each core that it may use, and one more where "
+          "one has to wait)")
       .value_name("THREADS")
       .in_range(1, 1024);
   declare(app, "--engine", context.engine_name,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/execution.hpp"
 
+#include "base/cores.hpp"
 #include "base/error.hpp"
-
-#include <algorithm>
-#include <thread>
 
 namespace wdelta {
 
@@ -12,6 +10,6 @@ void Execution::check_stop() const {
   if (stop.stop_requested()) throw Error(Fault::interrupted, "", "interrupted");
 }
 
-ThreadCounts default_threads() { return {std::max(1U, std::thread::hardware_concurrency()), 1}; }
+ThreadCounts default_threads() { return {usable_cores(), 1}; }
 
 }  // namespace wdelta

@@ -54,7 +54,7 @@ struct ThreadCounts {
   unsigned all_along = 1;
   unsigned spare = 0;
 };
-/// For those who do not choose: one for each core, and a spare one.
+/// For those who do not choose: one for each core that the caller may use (usable_cores), and a spare one.
 ThreadCounts default_threads();
 
 }  // namespace wdelta

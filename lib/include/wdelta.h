@@ -134,8 +134,8 @@ typedef struct wdelta_repository_options {
   wdelta_getenv environment;
   void* environment_context;
   int32_t create;                    /* one of WDELTA_CREATE_... */
-  uint32_t threads;                  /* how many may work on one push or fill; 0: one for each core, and one more
-                                        where one has to wait */
+  uint32_t threads;                  /* how many may work on one push or fill; 0: one for each core that the caller
+                                        may use, and one more where one has to wait */
   const char* engine;                /* "auto", "scalar", "avx2", ...; NULL: the variable WDELTA_ENGINE, else "auto" */
   uint32_t transfers;                /* at most so many objects or parts at a time; 0: 8 */
   uint64_t bytes_per_second;         /* of all transfers together; 0: no limit */

@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 
-from measure import forget, machine, output_of, paired, probability, read_whole, run, table
+from measure import cores, forget, machine, output_of, paired, probability, read_whole, run, table
 from tile import size_bytes
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -101,7 +101,7 @@ class Bench:
     def blake3(self):
         hash_file = f"{self.build}/tests/bench-hash-file"
         one = paired([[hash_file, "1", self.new], ["b3sum", "--num-threads", "1", self.new]], ROUNDS, self.warm)
-        all_cores = paired([[hash_file, str(os.cpu_count()), self.old, self.new], self.b3sum], ROUNDS, self.warm)
+        all_cores = paired([[hash_file, str(cores()), self.old, self.new], self.b3sum], ROUNDS, self.warm)
         rows = []
         for name, size_bytes, (ours, theirs) in (("one thread, one file", self.size_bytes, one), ("all cores, both files", 2 * self.size_bytes, all_cores)):
             rows.append([name, f"{ours.wall_s:.3f}", f"{size_bytes / 1e9 / ours.wall_s:.1f}", f"{theirs.wall_s:.3f}", f"{size_bytes / 1e9 / theirs.wall_s:.1f}",
@@ -156,7 +156,7 @@ class Bench:
               ])
 
     def cores(self):
-        counts = [1 << power for power in range(os.cpu_count().bit_length())]
+        counts = [1 << power for power in range(cores().bit_length())]
         if len(counts) == 1:
             counts.append(2)
         rows = []
@@ -197,7 +197,7 @@ class Bench:
             run([*self.wdelta, "pull", f"{repository}@main~1", out])
 
         copy = f"cp -r {old} {out} && b3sum {out}/*"
-        all_cores = max(2, os.cpu_count())
+        all_cores = max(2, cores())
         rows = []
         for name, command, peer, before in (
                 ("diff -o", ["diff", old, new, "-o", out], ["b3sum", *old_files, *new_files], warm),
