@@ -15,33 +15,32 @@ namespace wdelta {
 /// only for programs that have called allow().
 class MappedStretch {
  public:
-  /// How many the process has at most. Bringing pages and taking them back is work on what all threads share: from some
-  /// number on each one more makes the others wait for longer than read(2) takes to copy. (By a program that brought
-  /// pages by MADV_POPULATE_READ, Xeon of 16 cores, verify of 2 GiB with 16 threads: in tmpfs 66 ms for 135 without a
-  /// limit, in ext4 46 for 58; diff with 8 threads, which would map 16, 232 for 237, and in ext4 216 for 197.)
-  static constexpr unsigned k_most = 8;
+  /// All that the process has at a time: what is mapped counts as its memory.
+  static constexpr std::size_t k_most_bytes = std::size_t{512} << 20;
+  /// How many it has where files lie in single pages, as in tmpfs and, before Linux 6.16, in ext4. To bring and to take
+  /// back so many is work on what all threads share: from some number of stretches on each one more makes the others
+  /// wait for longer than read(2) takes to copy. (Xeon of 16 cores, 2 GiB, with 8 and with 64 at a time, ms: verify 70
+  /// and 103 in tmpfs, diff 202 and 221; but where ext4 had larger pieces 51 and 43, 155 and 126.)
+  static constexpr unsigned k_most_in_pages = 8;
 
-  /// Of the file under `fd`, which stays open as long. Nothing unless allow() was called, fewer than k_most are there,
-  /// and the file system can map it. That alone costs next to nothing; what was brought costs on the way back, too,
-  /// above all where other threads have to be told.
+  /// Whether they do, as far as faults tell since the process began.
+  static bool files_lie_in_pages();
+
+  /// How many bytes one should have that is mapped now: the fewer, the more there are.
+  static std::size_t share_bytes();
+
+  /// Of the file under `fd`, which stays open as long. Nothing unless allow() was called, there is room for it, and the
+  /// file system can map it. That alone costs next to nothing; what was brought costs on the way back, too, above all
+  /// where other threads have to be told.
   static std::optional<MappedStretch> of(int fd, std::uint64_t offset, std::size_t size_bytes);
-  MappedStretch(MappedStretch&& other) noexcept
-      : pages_(std::exchange(other.pages_, nullptr)),
-        skipped_(other.skipped_),
-        size_bytes_(other.size_bytes_),
-        fd_(other.fd_),
-        offset_(other.offset_) {}
+  MappedStretch(MappedStretch&& other) noexcept : mapping_(std::exchange(other.mapping_, {})) {}
   MappedStretch& operator=(MappedStretch&& other) noexcept {
-    std::swap(pages_, other.pages_);
-    std::swap(skipped_, other.skipped_);
-    std::swap(size_bytes_, other.size_bytes_);
-    std::swap(fd_, other.fd_);
-    std::swap(offset_, other.offset_);
+    std::swap(mapping_, other.mapping_);
     return *this;
   }
   ~MappedStretch();
 
-  std::size_t size_bytes() const { return size_bytes_; }
+  std::size_t size_bytes() const { return mapping_.size_bytes; }
   /// Brings `size_bytes` from `at` on to where reading and prefetching them does not fault, if all of them, as far as a
   /// few probes tell, are in the page cache. What has not been brought is not to be read.
   bool bring(std::size_t at, std::size_t size_bytes) const;
@@ -59,15 +58,17 @@ class MappedStretch {
   static void allow();
 
  private:
-  MappedStretch(void* pages, std::size_t skipped, std::size_t size_bytes, int fd, std::uint64_t offset)
-      : pages_(pages), skipped_(skipped), size_bytes_(size_bytes), fd_(fd), offset_(offset) {}
+  struct Mapping {
+    void* pages = nullptr;       // from the begin of a page on
+    std::size_t skipped = 0;     // of the first page
+    std::size_t size_bytes = 0;  // behind these
+    int fd = -1;
+    std::uint64_t offset = 0;
+  };
+  explicit MappedStretch(const Mapping& mapping) : mapping_(mapping) {}
   bool call(void (*work)(void* held, const std::uint8_t* bytes), void* held, std::size_t at) const noexcept;
 
-  void* pages_;             // from the begin of a page on
-  std::size_t skipped_;     // of the first page
-  std::size_t size_bytes_;  // behind these
-  int fd_;
-  std::uint64_t offset_;
+  Mapping mapping_;
 };
 
 }  // namespace wdelta
