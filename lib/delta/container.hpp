@@ -13,7 +13,7 @@
 namespace wdelta {
 
 inline constexpr std::string_view k_delta_format = "wdelta-delta";
-inline constexpr std::string_view k_delta_version = "3";
+inline constexpr std::string_view k_delta_version = "4";
 /// Encodings of an entry that the block index names: one tensor, in groups as engine/group.hpp makes them, or several.
 inline constexpr std::uint8_t k_tensor_encoding = 1;
 inline constexpr std::uint8_t k_bundle_encoding = 2;

@@ -38,7 +38,7 @@ bool DeviceRebuilder::is_for_device(const RebuiltFile& file, std::size_t tensor_
   const std::vector<TensorPlan::Step>& steps = file.plan(tensor_index).steps;
   for (std::size_t index = 0; index < steps.size(); ++index) {
     try {
-      if (at_[index].coding_of(block) == StepBlocks::Coding::alone) return false;
+      if (at_[index].coding_of(block) == StepBlocks::Coding::alone || at_[index].skips_rows(block)) return false;
     } catch (const Error& error) {
       refuse(error.fault(), *steps[index].delta, tensor, block, error.what());
     }

@@ -89,6 +89,11 @@ StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
   return group.may_be_alone() ? Coding::alone : Coding::same;
 }
 
+bool StepBlocks::skips_rows(std::uint64_t block) {
+  const GroupTables* const tables = tables_of(step_.entry->group_of(block));
+  return tables != nullptr && tables->skips_rows();
+}
+
 const StepBlocks::Batch* StepBlocks::batch_of(std::uint64_t block) const {
   const auto batch = std::ranges::find_if(
       batches_, [&](const Batch& of) { return of.blocks.first <= block && block < of.blocks.end; });

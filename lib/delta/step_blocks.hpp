@@ -90,6 +90,8 @@ class StepBlocks {
   enum class Coding { same, alone, classed };
   /// Throws corrupt, with an empty object, as all here do where the delta is not as wdelta-delta(5) says.
   Coding coding_of(std::uint64_t block);
+  /// Whether its group does: GroupTables::skips_rows().
+  bool skips_rows(std::uint64_t block);
   /// Of a block that is coded alone: BlockDecoder takes them. All stay where they are until the next begin().
   std::span<const std::uint8_t> bytes_of(std::uint64_t block);
 

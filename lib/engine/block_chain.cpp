@@ -34,8 +34,11 @@ void BlockChain::apply(std::size_t block, std::span<std::uint8_t> elements) {
   while (!left.empty()) {
     at_ = left.front().delta;
     std::size_t taken = 1;
-    if (left.front().is_in_classes()) {
-      const auto other = std::ranges::find(left, false, &Step::is_in_classes);
+    if (left.front().skips_rows()) {
+      apply_to_kept_rows(left.front(), elements);
+    } else if (left.front().is_in_classes()) {
+      const auto other =
+          std::ranges::find_if(left, [](const Step& step) { return !step.is_in_classes() || step.skips_rows(); });
       taken = std::min<std::size_t>(static_cast<std::size_t>(other - left.begin()), k_most_chained);
       apply_classed(left.first(taken), elements);
     } else {
@@ -67,12 +70,32 @@ void BlockChain::apply_classed(std::span<const Step> steps, std::span<std::uint8
   for (const Step& step : steps) {
     ClassedChanges& changes = together_.emplace_back(step.changes);
     go_on_with_strip(step, changes);
-    changes.flips = flips_.expand(together_.size() - 1, *step.group, step.in_group, element_count);
+    const std::uint64_t begin = step.in_group * k_block_elements;
+    changes.flips = flips_.expand(together_.size() - 1, *step.group, {begin, begin + element_count});
   }
   const std::size_t right = chain_.apply(engine_->classed(type_), together_, elements.data(), element_count);
   if (right == steps.size()) return;
   strips_.clear();
   at_ = steps[right].delta;
+  refuse_changes();
+}
+
+// What is left of a block is to the kernels as if there were smaller blocks.
+void BlockChain::apply_to_kept_rows(const Step& step, std::span<std::uint8_t> elements) {
+  const ClassedKernels& kernels = engine_->classed(type_);
+  ClassedChanges changes = step.changes;
+  go_on_with_strip(step, changes);
+  const bool is_last = changes.blocks_left == 1;
+  changes.blocks_left = 2;
+  for (const ElementRange& kept : step.group->kept_in(step.in_group)) {
+    const std::uint64_t begin = kept.begin - step.in_group * k_block_elements;
+    changes.flips = flips_.expand(0, *step.group, kept);
+    kernels.apply(elements.data() + begin * type_.width_bytes, static_cast<std::uint32_t>(kept.size()), &changes);
+  }
+  if (!is_last) return;
+  changes.blocks_left = 1;
+  if (kernels.apply(elements.data(), 0, &changes)) return;
+  strips_.clear();
   refuse_changes();
 }
 

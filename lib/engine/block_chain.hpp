@@ -50,10 +50,12 @@ class BlockChain {
     ClassedChanges changes{};
 
     bool is_in_classes() const { return group != nullptr; }
+    bool skips_rows() const { return is_in_classes() && group->skips_rows(); }
   };
   void add(std::size_t block, const Step& step);
   void go_on_with_strip(const Step& step, ClassedChanges& changes);
   void apply_classed(std::span<const Step> steps, std::span<std::uint8_t> elements);
+  void apply_to_kept_rows(const Step& step, std::span<std::uint8_t> elements);
 
   const Engine* engine_;
   BlockDecoder decoder_;  // of other modes

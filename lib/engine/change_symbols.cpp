@@ -43,7 +43,7 @@ void ChangeSymbols::begin(const MatrixPlace& place) {
 }
 
 void ChangeSymbols::add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint64_t block,
-                        const FoundChanges& found) {
+                        const FoundChanges& found, std::span<const std::uint16_t> positions) {
   const auto element_count = static_cast<std::uint32_t>(found.base.size() / type.width_bytes);
   const auto changes = static_cast<std::uint32_t>(found.positions.size());
   const auto bound_count = static_cast<std::uint32_t>(bounds.size());
@@ -51,7 +51,7 @@ void ChangeSymbols::add(const Engine& engine, ElementType type, const ClassBound
   engine.block(type).rank_changes(found.base.data(), element_count, bounds.data(), bound_count, found.positions.data(),
                                   changes, ranks_.get(), change_classes_.get(), members.data());
   add(*engine.kernels, type, bound_count + 1, block,
-      {found.positions, found.steps, ranks_.get(), change_classes_.get(), members.data()});
+      {positions, found.steps, ranks_.get(), change_classes_.get(), members.data()});
 }
 
 void ChangeSymbols::add(const KernelTable& kernels, ElementType type, std::uint32_t class_count, std::uint64_t number,
@@ -87,13 +87,13 @@ std::span<const ChangeSymbols::Block> ChangeSymbols::strip_of(std::span<const Bl
   return {blocks.begin(), behind};
 }
 
-bool ChangeSymbols::can_make(const Strips& strips) const {
+bool ChangeSymbols::can_make(const Strips& strips, bool has_none) const {
   for (std::span<const Block> left = blocks_; !left.empty();) {
     const auto strip = strip_of(left, strips);
     std::uint64_t next = strips.blocks_of(strips.of(strip.front().number)).first;
     std::size_t changes = 0;
     for (const Block& block : strip) {
-      if (block.number != next++) return false;
+      if (block.number != next++ && !has_none) return false;
       changes += block.change_count;
     }
     if (changes > k_most_batch_changes) return false;

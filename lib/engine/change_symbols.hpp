@@ -52,15 +52,17 @@ class ChangeSymbols {
 
   /// Forgets the group before. Where its elements are a matrix with rows, signs are kept too.
   void begin(const MatrixPlace& place);
-  /// Appends the changes of one block, which has that number in the group; blocks come in order.
+  /// Appends the changes of one block, which has that number in the group; blocks come in order. `positions`: where
+  /// they lie in the block, of which `found` may have only a part.
   void add(const Engine& engine, ElementType type, const ClassBounds& bounds, std::uint64_t block,
-           const FoundChanges& found);
+           const FoundChanges& found, std::span<const std::uint16_t> positions);
   /// The same where ranks and classes, of so many, are known already.
   void add(const KernelTable& kernels, ElementType type, std::uint32_t class_count, std::uint64_t block,
            const RankedChanges& ranked);
-  /// Whether such strips can be made of what was added: of a block that was not, members are not known, so that no
-  /// changes may come behind it in a strip; and a strip has no more changes than a batch may have.
-  bool can_make(const Strips& strips) const;
+  /// Whether such strips can be made of what was added: of a block that was not, members are not known, unless it
+  /// `has_none`, so that no changes may come behind it in a strip; and a strip has no more changes than a batch may
+  /// have.
+  bool can_make(const Strips& strips, bool has_none) const;
   /// Makes symbols of all that was added.
   void make(const CodingKernels& coding, ElementType type, const Strips& strips);
   /// Gives symbols other signs: of each change that was added, in turn, 0 or 1. signs() stay as they were.

@@ -20,6 +20,7 @@ namespace {
 GroupTables::GroupTables(std::span<const std::uint8_t> parameters, const GroupShape& shape,
                          const GroupReference* reference)
     : shape_(shape), parameters_(read_group_parameters(parameters, shape, reference)) {
+  if (skips_rows()) kept_ = kept_ranges(parameters_.skipped, shape_.row_parts());
   // Left unset where a class has no changes: none is looked up there.
   decode_tables_ = std::make_unique_for_overwrite<DecodeTable[]>(2 * parameters_.classes.size());
   for (std::size_t k = 0; k < parameters_.classes.size(); ++k) {
@@ -151,12 +152,12 @@ void ClassedDecoder::join_raw_bits(const Engine& engine, const CodedBatch& batch
   require_raw_bits(raw_bits, symbols.count);
 }
 
-const std::uint64_t* FlipRoom::expand(std::size_t at, const GroupTables& group, std::uint64_t in_group,
-                                      std::uint32_t element_count) {
+const std::uint64_t* FlipRoom::expand(std::size_t at, const GroupTables& group, const ElementRange& elements) {
   const SignMask& mask = group.parameters().mask;
   if (mask.is_empty()) return nullptr;
   std::uint64_t* const flips = words_.get() + at * k_words;
-  expand_sign_mask(mask, group.shape().place, in_group * k_block_elements, element_count, {flips, k_words});
+  expand_sign_mask(mask, group.shape().place, elements.begin, static_cast<std::uint32_t>(elements.size()),
+                   {flips, k_words});
   return flips;
 }
 

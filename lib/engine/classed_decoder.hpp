@@ -61,9 +61,9 @@ class FlipRoom {
  public:
   explicit FlipRoom(std::size_t blocks) : words_(std::make_unique_for_overwrite<std::uint64_t[]>(blocks * k_words)) {}
 
-  /// Those of block `in_group` of the group, in the place with number `at`; null where the group turns no signs round.
-  const std::uint64_t* expand(std::size_t at, const GroupTables& group, std::uint64_t in_group,
-                              std::uint32_t element_count);
+  /// Those of elements of the group, at most a block, in the place with number `at`; null where the group turns no
+  /// signs round.
+  const std::uint64_t* expand(std::size_t at, const GroupTables& group, const ElementRange& elements);
 
  private:
   static constexpr std::size_t k_words = k_block_elements / 64;

@@ -81,8 +81,8 @@ void DevicePatches::add(const GroupTables& group, const IndexRange& blocks, cons
   patch.first_change = static_cast<std::uint32_t>(ranks_.size());
   patch.first_flip = is_masked ? static_cast<std::uint32_t>(flips_.size()) : k_no_flips;
   for (std::uint64_t block = blocks.first; is_masked && block < blocks.end; ++block) {
-    const auto element_count = static_cast<std::uint32_t>(shape.elements_of({block, block + 1}));
-    append(flips_, expanded_.expand(0, group, block, element_count), k_flip_words);
+    const std::uint64_t begin = block * k_block_elements;
+    append(flips_, expanded_.expand(0, group, {begin, begin + shape.elements_of({block, block + 1})}), k_flip_words);
   }
   append(ranks_, changes.ranks, count);
   append(moves_, changes.moves, count * type_.width_bytes);

@@ -22,7 +22,8 @@ class DevicePatches {
   /// Whatever is still asked of the device is forgotten: for a first use, and after a failure.
   void clear();
   /// Patches elements that lie on the device: blocks of a group, from the first of a strip on, with the changes of that
-  /// strip. All is copied. No two patches up to end() are of the same elements. `number` is what finish() calls it.
+  /// strip. The group skips no rows. All is copied. No two patches up to end() are of the same elements. `number` is
+  /// what finish() calls it.
   void add(const GroupTables& group, const IndexRange& blocks, const ClassedChanges& changes, void* elements,
            std::size_t number, DeviceStream& stream);
   /// Asks the device to apply those that were added, after all before.

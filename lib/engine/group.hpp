@@ -118,12 +118,16 @@ class GroupTables {
 
   const GroupParameters& parameters() const { return parameters_; }
   const GroupShape& shape() const { return shape_; }
+  bool skips_rows() const { return !parameters_.skipped.is_empty(); }
+  /// Where it does, what is left of a block.
+  std::span<const ElementRange> kept_in(std::uint64_t block) const { return kept_in_block(kept_, block); }
   /// As CodingKernels::decode_symbols() wants them.
   const DecodeTable* decode_tables() const { return decode_tables_.get(); }
 
  private:
   GroupShape shape_;
   GroupParameters parameters_;
+  std::vector<ElementRange> kept_;
   std::unique_ptr<DecodeTable[]> decode_tables_;
 };
 

@@ -37,6 +37,7 @@ void GroupChanges::begin(ElementType type, const MatrixPlace& place, ExpectedEle
   chooser_.clear();
   bounds_.reset();
   held_.clear();
+  skips_rows_ = false;
   symbols_.begin(type.kind == ElementKind::floating ? place : MatrixPlace());
 }
 
@@ -52,17 +53,19 @@ void GroupChanges::look_at(const Engine& engine, const FoundChanges& changes) {
   auto known = cheapest_known();
   const std::uint64_t least = chooser_.least_cost();
   if (known && known->cost <= least + least / k_alike_part) {
-    take_classes(engine, std::move(known->bounds));
+    take_classes(engine, std::move(known->bounds), &changes);
   } else if (is_last_look) {
-    choose_classes(engine);
+    choose_classes(engine, &changes);
   }
 }
 
 void GroupChanges::add(const Engine& engine, std::size_t block, const FoundChanges& changes) {
-  if (bounds_) {
-    symbols_.add(engine, type_, *bounds_, block, changes);
-  } else {
+  if (!bounds_) {
     held_.add(block, changes, type_.width_bytes);
+  } else if (skips_rows_) {
+    symbols_.add(engine, type_, *bounds_, block, kept_rows_.add(block, changes), changes.positions);
+  } else {
+    symbols_.add(engine, type_, *bounds_, block, changes, changes.positions);
   }
 }
 
@@ -89,29 +92,40 @@ std::optional<ClassChooser::Choice> GroupChanges::cheapest_known() const {
   return cheapest;
 }
 
-void GroupChanges::choose_classes(const Engine& engine) {
+void GroupChanges::choose_classes(const Engine& engine, const FoundChanges* newest) {
   if (bounds_) return;
   const std::uint64_t elements = expected_elements();
   // Of the first in a run: others may refer to it, and pay for its classes too.
   const std::uint64_t paying = known_.has(type_) ? elements : std::max(elements, expected_.of_run);
   ClassChooser::Choice choice = chooser_.choose(most_classes(change_count_, element_count_), paying);
   auto known = cheapest_known();
-  take_classes(engine, known && known->cost <= choice.cost ? std::move(known->bounds) : std::move(choice.bounds));
+  take_classes(engine, known && known->cost <= choice.cost ? std::move(known->bounds) : std::move(choice.bounds),
+               newest);
 }
 
-void GroupChanges::take_classes(const Engine& engine, ClassBounds bounds) {
+void GroupChanges::take_classes(const Engine& engine, ClassBounds bounds, const FoundChanges* newest) {
   bounds_ = std::move(bounds);
   has_far_steps_ = type_.width_bytes == 1 && chooser_.has_far_steps();
-  held_.each(type_.width_bytes, [&](std::size_t block, const FoundChanges& changes) {
-    symbols_.add(engine, type_, *bounds_, block, changes);
-  });
+  skips_rows_ = should_skip_rows(newest);
+  if (skips_rows_) kept_rows_.begin(place_, type_.width_bytes);
+  held_.each(type_.width_bytes, [&](std::size_t block, const FoundChanges& changes) { add(engine, block, changes); });
   held_.clear();
+}
+
+// As far as the blocks say that there were until now.
+bool GroupChanges::should_skip_rows(const FoundChanges* newest) {
+  if (!place_.has_rows()) return false;
+  kept_rows_.begin(place_, type_.width_bytes);
+  held_.each(type_.width_bytes,
+             [&](std::size_t block, const FoundChanges& changes) { kept_rows_.keep(block, changes); });
+  if (newest != nullptr) kept_rows_.keep(block_count_ - 1, *newest);
+  return kept_rows_.pays(element_count_, chooser_.change_count());
 }
 
 Strips GroupChanges::choose_strips(bool are_apart) const {
   Strips strips = {place_.first_element / k_block_elements, block_count_,
                    are_apart ? 1 : usual_blocks_in_strip(change_count_, element_count_)};
-  while (strips.blocks_in_strip > 1 && (strips.count() == block_count_ || !symbols_.can_make(strips)))
+  while (strips.blocks_in_strip > 1 && (strips.count() == block_count_ || !symbols_.can_make(strips, skips_rows_)))
     strips.blocks_in_strip /= 2;
   return strips;
 }
@@ -134,6 +148,7 @@ GroupParameters GroupChanges::fit_parameters(const Engine& engine, const Strips&
                            .magnitude_buckets = most_magnitude_buckets(type_),
                            .is_masked = is_masked};
   like_ = known_.refer(type_, symbols_.counts(), limits, parameters);
+  if (skips_rows_) parameters.skipped = kept_rows_.skipped(element_count_);
   return parameters;
 }
 

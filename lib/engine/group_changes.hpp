@@ -6,6 +6,7 @@
 #include "engine/change_symbols.hpp"
 #include "engine/group.hpp"
 #include "engine/held_blocks.hpp"
+#include "engine/kept_rows.hpp"
 #include "engine/known_groups.hpp"
 #include "engine/sign_mask_chooser.hpp"
 
@@ -34,17 +35,19 @@ class GroupChanges {
   void count(std::size_t changes) { change_count_ += changes; }
   /// Before there are classes; the block may be the one with which they are chosen.
   void look_at(const Engine& engine, const FoundChanges& changes);
-  /// The changes of a block by its number, blocks in order: as they were found or, where there are classes already,
-  /// with the rank of each in its own.
+  /// The changes of a block by its number, blocks in order: as they were found or, where takes_ranks(), with the rank
+  /// of each in its class.
   void add(const Engine& engine, std::size_t block, const FoundChanges& changes);
   void add(const Engine& engine, std::size_t block, const RankedChanges& ranked);
-  /// If they were not chosen yet. Some block has changes.
-  void choose_classes(const Engine& engine);
+  /// If they were not chosen yet. Some block has changes, and all were added.
+  void choose_classes(const Engine& engine) { choose_classes(engine, nullptr); }
 
   std::size_t change_count() const { return change_count_; }
   /// Whether there are enough for what its parameters take to be little.
   bool has_enough() const { return change_count_ >= k_enough_changes; }
   bool has_classes() const { return bounds_.has_value(); }
+  /// Whether there are classes, and ranks among all elements of a block are what is needed: rows are not skipped.
+  bool takes_ranks() const { return has_classes() && !skips_rows_; }
   const ClassBounds& bounds() const { return *bounds_; }
   /// Of elements of one byte, once there are classes: steps go so far that all that there are have a code in a sparse
   /// block.
@@ -70,7 +73,10 @@ class GroupChanges {
 
   std::uint64_t expected_elements() const;
   std::optional<ClassChooser::Choice> cheapest_known() const;
-  void take_classes(const Engine& engine, ClassBounds bounds);
+  // `newest`: the changes of the newest block, where these are not added yet.
+  void choose_classes(const Engine& engine, const FoundChanges* newest);
+  void take_classes(const Engine& engine, ClassBounds bounds, const FoundChanges* newest);
+  bool should_skip_rows(const FoundChanges* newest);
   std::size_t list_batches(std::size_t strips_in_batch);
 
   ElementType type_;
@@ -83,6 +89,8 @@ class GroupChanges {
   ClassChooser chooser_;
   std::optional<ClassBounds> bounds_;
   HeldBlocks held_;
+  bool skips_rows_ = false;
+  KeptRows kept_rows_;
   ChangeSymbols symbols_;
   SignMaskChooser sign_mask_chooser_;
   std::vector<std::size_t> batches_;

@@ -154,7 +154,7 @@ void GroupEncoder::add(std::span<const std::uint8_t> base, std::span<const std::
   }
   if (choice_ != BlockChoice::classed && is_all_zeros(base) && is_told_from_zeros(count, bytes)) return;
   const BlockKernels& kernels = engine_->block(scratch.type);
-  const bool is_ranked = scratch.changes.has_classes();
+  const bool is_ranked = scratch.changes.takes_ranks();
   const std::uint32_t changes =
       is_ranked ? kernels.find_ranked_changes(base.data(), next.data(), count, scratch.changes.bounds().data(),
                                               static_cast<std::uint32_t>(scratch.changes.bounds().size()),
@@ -191,7 +191,7 @@ void GroupEncoder::add(const ComparedBlock& compared, BlockBytes& bytes) {
       is_told_from_zeros(compared.element_count, bytes)) {
     return;
   }
-  const bool is_ranked = scratch.changes.has_classes();
+  const bool is_ranked = scratch.changes.takes_ranks();
   weigh(compared, bytes);
   if (is_ranked) {
     scratch.blocks.back().wants_ranks = true;

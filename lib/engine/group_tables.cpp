@@ -67,25 +67,26 @@ void read_strips(BitReader& bits, const GroupShape& shape, const GroupReference*
   if (std::ranges::none_of(group.strips, is_classed)) refuse("no strip needs any");
 }
 
-struct HasMask {
-  bool columns;
-  bool rows;
-  bool any() const { return columns || rows; }
+struct Parts {
+  bool column_mask;
+  bool row_mask;
+  bool skipped_rows;
+  bool has_mask() const { return column_mask || row_mask; }
 };
 
 // All up to the masks.
-GroupParameters read_front(BitReader& bits, const GroupShape& shape, const GroupReference* reference,
-                           HasMask& has_mask) {
+GroupParameters read_front(BitReader& bits, const GroupShape& shape, const GroupReference* reference, Parts& parts) {
   if (shape.type.width_bytes > 4) refuse("elements of 8 bytes have none");
-  has_mask.columns = bits.read(1) != 0;
-  has_mask.rows = bits.read(1) != 0;
+  parts.column_mask = bits.read(1) != 0;
+  parts.row_mask = bits.read(1) != 0;
+  parts.skipped_rows = bits.read(1) != 0;
   const ClassLimits limits{.gap_buckets = most_gap_buckets(shape.blocks_in_strip),
                            .magnitude_buckets = most_magnitude_buckets(shape.type),
-                           .is_masked = has_mask.any()};
+                           .is_masked = parts.has_mask()};
   GroupParameters group;
   if (reference != nullptr) {
     group.bounds = reference->bounds;
-    group.terms = ReferenceTerms::read(bits, has_mask.any());
+    group.terms = ReferenceTerms::read(bits, parts.has_mask());
     group.classes = classes_after(*reference, *group.terms, limits);
   } else {
     const std::uint32_t class_count = bits.read(4) + 1;
@@ -103,6 +104,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes, const GroupReferen
   BitWriter bits(bytes);
   bits.write(mask.columns.empty() ? 0 : 1, 1);
   bits.write(mask.rows.empty() ? 0 : 1, 1);
+  bits.write(skipped.is_empty() ? 0 : 1, 1);
   if (terms) {
     terms->write(bits, !mask.is_empty());
   } else {
@@ -115,6 +117,7 @@ void GroupParameters::write(std::vector<std::uint8_t>& bytes, const GroupReferen
   write_strips(bits, *this, terms ? reference : nullptr);
   bits.write_bytes(mask.columns);
   bits.write_bytes(mask.rows);
+  if (!skipped.is_empty()) skipped.write(bits);
   bits.finish();
 }
 
@@ -129,19 +132,21 @@ GroupReference GroupParameters::as_reference() const {
 GroupParameters read_group_parameters(std::span<const std::uint8_t> bytes, const GroupShape& shape,
                                       const GroupReference* reference) {
   BitReader bits(bytes);
-  HasMask has_mask{};
-  GroupParameters group = read_front(bits, shape, reference, has_mask);
-  if (has_mask.any() && !shape.place.has_rows()) refuse("a sign mask for what is no matrix");
-  if (has_mask.columns) group.mask.columns = read_line_bits(bits, shape.place.row_elements);
-  if (has_mask.rows) group.mask.rows = read_line_bits(bits, shape.place.row_count(shape.element_count));
+  Parts parts{};
+  GroupParameters group = read_front(bits, shape, reference, parts);
+  if (parts.has_mask() && !shape.place.has_rows()) refuse("a sign mask for what is no matrix");
+  if (parts.skipped_rows && !shape.place.has_rows()) refuse("skipped rows of what is no matrix");
+  if (parts.column_mask) group.mask.columns = read_line_bits(bits, shape.place.row_elements);
+  if (parts.row_mask) group.mask.rows = read_line_bits(bits, shape.place.row_count(shape.element_count));
+  if (parts.skipped_rows) group.skipped = SkippedRows::read(bits, shape.row_parts());
   if (!bits.is_at_end()) refuse("bytes left over");
   return group;
 }
 
 GroupReference read_group_reference(std::span<const std::uint8_t> bytes, const GroupShape& shape) {
   BitReader bits(bytes);
-  HasMask has_mask{};
-  return read_front(bits, shape, nullptr, has_mask).as_reference();
+  Parts parts{};
+  return read_front(bits, shape, nullptr, parts).as_reference();
 }
 
 }  // namespace wdelta

@@ -7,6 +7,7 @@
 #include "engine/class_map.hpp"
 #include "engine/group_reference.hpp"
 #include "engine/sign_mask.hpp"
+#include "engine/skipped_rows.hpp"
 #include "engine/strips.hpp"
 
 #include <algorithm>
@@ -31,6 +32,7 @@ struct GroupParameters {
   std::vector<ClassCoding> classes;  ///< bounds.size() + 1
   SignMask mask;
   std::vector<ClassCounts> strips;
+  SkippedRows skipped;
   /// Where the group has a reference: how the classes follow from that one's. The bounds are the same.
   std::optional<ReferenceTerms> terms;
 
@@ -49,6 +51,7 @@ struct GroupShape {
   MatrixPlace place;
   std::uint32_t blocks_in_strip = 1;
 
+  RowParts row_parts() const { return {place, element_count}; }
   Strips strips() const { return {place.first_element / k_block_elements, block_count, blocks_in_strip}; }
   std::uint64_t elements_of(const IndexRange& blocks) const {
     return std::min(blocks.end * k_block_elements, element_count) - blocks.first * k_block_elements;

@@ -109,9 +109,9 @@ struct ClassedKernels {
   std::uint32_t (*join_raw_bits)(const std::uint8_t* gap_symbols, const std::uint8_t* step_symbols,
                                  std::uint32_t class_count, const std::uint32_t* class_changes, const std::uint8_t* raw,
                                  std::uint32_t* ranks, void* moves, std::uint64_t* raw_bits);
-  /// Moves those of `count` elements, a block, that the changes say, in place, and brings the progress up to date but
-  /// where the block is the last of the strip. Returns false when it is that and changes are left over: a class has not
-  /// so many elements.
+  /// Moves those of `count` elements, a block or the next part of one, that the changes say, in place, and brings the
+  /// progress up to date but where the block is the last of the strip. Returns false when it is that and changes are
+  /// left over: a class has not so many elements.
   bool (*apply)(void* elements, std::uint32_t count, const ClassedChanges* changes);
   ChainKernels chain;
 };

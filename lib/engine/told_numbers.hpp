@@ -5,6 +5,7 @@
 
 #include "engine/bits.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -44,6 +45,13 @@ inline void write(std::uint32_t difference, std::uint32_t order, BitWriter& bits
     bits.write(0, k_most_zeros);
     bits.write_exp_golomb(difference - (k_most_zeros << order), order);
   }
+}
+
+inline std::uint32_t bits(std::uint32_t difference, std::uint32_t order) {
+  if (difference >> order < k_most_zeros) return (difference >> order) + 1 + order;
+  const std::uint32_t beyond = difference - (k_most_zeros << order);
+  return k_most_zeros + 2 * static_cast<std::uint32_t>(std::bit_width((std::uint64_t{beyond} >> order) + 1)) - 1 +
+         order;
 }
 
 /// More than `most` where the bits are no number up to that.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the bits of a delta are spent on. Prints one line for each delta: its bytes, its changes, and the bits of
-// positions, signs and distances of classed blocks (what the coder's frequencies say, and raw bits). Then one line for
-// each tensor: the bytes of its blocks with what is said of their groups, and its name.
+// positions, signs and distances of classed blocks (what the coder's frequencies say, raw bits, and skipped rows). Then
+// one line for each tensor: the bytes of its blocks with what is said of their groups, and its name.
 //
 // usage: bench-delta-split BASE DELTA...
 #include "base/file.hpp"
@@ -59,6 +59,7 @@ void add_entry(const std::shared_ptr<const DeltaReader>& delta, const DeltaEntry
                               std::min(group.block_count * k_block_elements, tensor.element_count() - first),
                               matrix_place(tensor, first), group.strips.blocks_in_strip},
                              references.of(delta, group, element_type(tensor)));
+    if (tables.skips_rows()) split.positions += static_cast<double>(told_bits(tables.parameters().skipped));
     for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
       const IndexRange strips{strip, std::min(strip + group.strips_in_batch, group.strips.count())};
       const auto counts = std::span(tables.parameters().strips).subspan(strip, strips.end - strip);

@@ -74,7 +74,8 @@ class References(Agreement):
                         sign=self.rng.randrange(1, 256), blocks=self.rng.randrange(1, 6),
                         odd=self.rng.random() < 0.2, batch=self.rng.choice((1, 1, 2, 64)),
                         strip=self.rng.choice((1, 1, 2, 4, 32)), back=self.rng.choice((0, 1, 1, 2, 3)),
-                        rarer=self.rng.choice((0, 0, -3, 5, -40, 40, -255, 255)))
+                        rarer=self.rng.choice((0, 0, -3, 5, -40, 40, -255, 255)),
+                        skips=self.rng.choice((None, None, 0, 2, 15)))
 
     def test_groups_without_parameters_between(self):
         old = self.rng.randbytes(6 * BLOCK_ELEMENTS)

@@ -42,15 +42,17 @@ class Strips(Agreement):
         for turn in range(12):
             dtype = self.rng.choice(("U8", "I8", "F8_E5M2", "BF16"))
             count = self.rng.randrange(1, 18) * BLOCK_ELEMENTS + self.rng.choice((0, 1, 77, 40000))
+            columns = self.rng.choice((1, 3, 100, 1000))
+            count -= count % columns
             counts = [self.rng.choice((0, 2, 5, 60, 300)) for _ in range(18)]
             strip = self.rng.choice((2, 4, 8, 16))
             grouping = Grouping(bounds=tuple(sorted(self.rng.sample(range(1, 256), self.rng.randrange(5)))),
                                 given=self.rng.random() < 0.5, blocks=self.rng.randrange(1, 14), strip=strip,
-                                batch=self.rng.choice((1, 2, 3, 64)))
+                                batch=self.rng.choice((1, 2, 3, 64)), skips=self.rng.choice((None, 0, 5)))
             old = self.rng.randbytes(count * width_of(dtype))
             new = few_changes(self.rng, old, dtype, counts)
             with self.subTest(turn=turn, dtype=dtype, count=count, counts=counts, grouping=grouping):
-                self.check(*(_file(dtype, [count], side) for side in (old, new)), grouping=grouping)
+                self.check(*(_file(dtype, [count // columns, columns], side) for side in (old, new)), grouping=grouping)
 
     def test_strips_of_many_changes(self):
         old = self.rng.randbytes(8 * BLOCK_ELEMENTS)

@@ -22,6 +22,7 @@ from agree_classed import Classed
 from agree_directories import Directories
 from agree_references import References
 from agree_repository import Repositories
+from agree_skips import Skips
 from agree_strips import Strips
 from agreement import SEED, Agreement
 from blake3 import blake3
@@ -200,7 +201,8 @@ class FromTheBinary(Agreement):
 
     def test_pairs_of_all_dtypes(self):
         for density in (0.0, 0.03, 0.4, 1.0):
-            base, result = checkpoint_pair(self.rng, density, ("BF16", "U8") if density == 0.03 else ())
+            large = (("BF16", "U8"), (("BF16", [3000, 100]), ("F32", [700, 384]))) if density == 0.03 else ()
+            base, result = checkpoint_pair(self.rng, density, *large)
             for encoding in (None, "classed", "sparse", "dense", "whole", "afresh"):
                 with self.subTest(density=density, encoding=encoding):
                     self.decoded_from_the_binary(base, result, *(["--encoding", encoding] if encoding else []))

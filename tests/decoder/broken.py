@@ -214,8 +214,8 @@ def broken_blocks():
 def broken_metadata(base, result):
     """Like broken_blocks; result has another header than base and a tensor b of another shape."""
     entries, metadata = taken_apart(make_delta([(NAME, base)], result))
-    rows = [*(("version", version) for version in ("", "1", "2", "4", "03", "3.0")), ("format", "x"), ("base", "[]"),
-            ("base", "{}"), ("base", "["), ("index", "none"), ("result", "[]"), ("header", "a"),
+    rows = [*(("version", version) for version in ("", "1", "2", "3", "5", "04", "4.0")), ("format", "x"),
+            ("base", "[]"), ("base", "{}"), ("base", "["), ("index", "none"), ("result", "[]"), ("header", "a"),
             ("sources", '{"b":[1,"b"]}'), ("sources", '{"b":null,"c":null}'), ("sources", "[]"),
             ("sources", '{"b":[0,"b"]}'), ("sources", '{"b":[0,"none"]}'), ("sources", '{"b":0}')]
     made = [(f"{key} is {value}", "", base, container(entries, {**metadata, key: value})) for key, value in rows]

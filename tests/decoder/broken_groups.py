@@ -13,7 +13,7 @@ from elements import BLOCK_ELEMENTS, width_of
 from group import symbols_of
 from make_afresh import make_afresh
 from make_delta import container, raw_frame, varint
-from make_group import NO_FLAWS, Change, CountWriter, Flaws, classed_block, put_classes
+from make_group import NO_FLAWS, Change, CountWriter, Flaws, classed_block, put_classes, put_skips
 from random_checkpoint import bytes_of, write_safetensors
 from told import NO_SIGNS, Row, Told
 
@@ -32,14 +32,18 @@ def given(gaps, distances, sign=NO_SIGNS):
 PLAIN = given((1, 1, 1), (1,))
 
 
-def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), bits=None):
+def parameters(classes=(PLAIN,), bounds=(), head=0, mask=(), counts=((len(CHANGES),),), behind=(), bits=None,
+               skips=None):
     """The parameters of a group. classes: Told, or None for one that is not used; head: the bits that say which masks
     there are; mask: pairs of a number and its bits; counts: for each strip those of the classes that are used, or None;
-    behind: more pairs of a number and its bits, in front of the masks; bits: a BitWriter."""
+    behind: more pairs of a number and its bits, in front of the masks; bits: a BitWriter; skips: what put_skips takes,
+    the order and the numbers of a list of skipped rows."""
     bits = bits or BitWriter()
-    bits.put(head, 2)
+    bits.put(head | bool(skips) << 2, 3)
     put_classes(bits, bounds, classes, head)
     put_end(bits, CountWriter(bits, sum(map(bool, classes))), counts, (*behind, *mask))
+    if skips:
+        put_skips(bits, *skips)
     return bits.bytes()
 
 
@@ -57,7 +61,7 @@ def delta_of(base, result, entries, index):
     described = ({"path": NAME, "size": len(content), "digest": blake3(content)} for content in (base, result))
     old, new = (json.dumps(one) for one in described)
     return container([*entries, ("i", raw_frame(index))],
-                     {"format": "wdelta-delta", "version": "3", "base": f"[{old}]", "result": new, "elements": "0",
+                     {"format": "wdelta-delta", "version": "4", "base": f"[{old}]", "result": new, "elements": "0",
                       "changed": "0", "index": "i"})
 
 

@@ -8,11 +8,12 @@ from bits import BitWriter
 from broken_classes import LIKELY, RARE, Overlong
 from broken_groups import (CHANGES, ELEMENTS, MATRIX, ONE, PLAIN, SPARSE_BLOCK, block_of, changed, delta_of,
                            given, index_of, parameters, put_end)
+from broken_skips import ROWS, SKIPPED, SPREAD
 from broken_strips import OTHER
 from elements import BLOCK_ELEMENTS, width_of
 from group import Shape, symbols_of
 from make_delta import told_bundle, varint
-from make_group import Change, CountWriter, classed_block, put_differences
+from make_group import Change, CountWriter, classed_block, put_differences, put_skips
 from random_checkpoint import bytes_of, write_safetensors
 from reference import Differences, referring
 from told import ONE_DISTANCE, Row, Told, most_gap_buckets
@@ -37,26 +38,29 @@ def _first_used(classes):
     return [bool(one) for one in classes].index(True)
 
 
-def reference(classes=(LIKE,), head=0, mask=(), told=0, **more):
+def reference(classes=(LIKE,), head=0, mask=(), told=0, skips=None, **more):
     """A group that others refer to; the first class that is used has all elements and CHANGES."""
     first = _first_used(classes)
     bounds = (*range(1, first + 1), *range(129 + first, 128 + len(classes)))
     counts = ((len(CHANGES),) + (0,) * (sum(map(bool, classes)) - 1),)
-    return Tensor(parameters(classes, bounds, head, mask, counts), [block_of(CHANGES, classes[first])], told, **more)
+    parts = parameters(classes, bounds, head, mask, counts, skips=skips)
+    return Tensor(parts, [block_of(CHANGES, classes[first])], told, **more)
 
 
 def refers(classes=(LIKE,), differences=Differences(), counts=None, head=0, mask=(), behind=(), told=8, bits=None,
-           changes=(CHANGES,), batches=None, width=2, strip=1, **more):
+           changes=(CHANGES,), batches=None, width=2, strip=1, skips=None, **more):
     """A group that refers to one of these classes. changes: of each strip, which are those of the first class that is
     used; counts: as they are told; behind: pairs of a number and its bits, in front of the masks; batches: as they are
-    coded; bits: a BitWriter."""
+    coded; bits: a BitWriter; skips: the order and the numbers of a list of skipped rows."""
     first, bits = _first_used(classes), bits or BitWriter()
     weights = [1 + len(CHANGES) * (number == first) for number in range(len(classes))]
     if counts is None:
         counts = [[len(one) * (number == first) for number in range(len(classes))] if one else None for one in changes]
-    bits.put(head, 2)
+    bits.put(head | bool(skips) << 2, 3)
     put_differences(bits, differences, head)
     put_end(bits, CountWriter(bits, len(classes), weights), counts, (*behind, *mask))
+    if skips:
+        put_skips(bits, *skips)
     if batches is None:
         own = referring(classes, differences, Shape(width, 0, 0, (), strip))[first]
         batches = [block_of(one, own) if one else b"" for one in changes]
@@ -92,7 +96,7 @@ def _two_classes(many, counts):
     """A group with so many changes, all in the first of two classes, and one that refers to it and has as many in each
     as counts say. Both have as many elements as there are in a block; those of the second are half of each class."""
     half, told, bits = BLOCK_ELEMENTS // 2, _gaps_from(LIKELY, 16), BitWriter()
-    bits.put(0, 2)
+    bits.put(0, 3)
     put_differences(bits, Differences(), 0)
     put_end(bits, CountWriter(bits, 2, (many + 1, 1)), (counts,), ())
     symbols = symbols_of(referring((told,), Differences(), Shape(2, 0, 0, ()))[0])
@@ -115,6 +119,8 @@ def right_references():
     weighed, gaps = given((1,), (5, 0, 9, 0))._replace(gaps=LIKE.gaps), given((30, 1, 9, 0, 0), (1, 1))
     most = given((9,) * most_gap_buckets(32), (1, 1))
     masked = {"head": 1, "mask": ((0, 8),), "shape": MATRIX}
+    skips = {"skips": (0, SKIPPED), "shape": ROWS, "changes": (SPREAD,)}
+    like = [block_of(CHANGES, LIKE)]
     return [
         pair(), pair(EVERY), pair((LIKE, None, None)), pair((None, LIKE)), pair((LIKE, EVEN, None, LIKE)),
         _case(reference(), refers(), bundle=True),
@@ -138,6 +144,10 @@ def right_references():
         *(_case(reference(), refers(differences=Differences(sign=sign), **masked)) for sign in (1, 127, 128, 129, 255)),
         _case(reference((LIKE._replace(sign=9),), **masked), refers()),
         _case(reference((LIKE._replace(sign=9),), **masked), refers(differences=Differences(sign=200), **masked)),
+        # Skipped rows in one of the two, or both, with masks and without.
+        _case(reference(**skips), refers()), _case(reference(), refers(batches=like, **skips)),
+        _case(reference(**skips), refers(batches=like, **skips)),
+        _case(reference(**{**masked, **skips}), refers(batches=like, **{**masked, **skips})),
         # Elements of other widths.
         _case(reference(dtype="I32"), refers()), _case(reference(), refers(dtype="I32", width=4)),
         _case(reference(dtype="I8"), refers()), _case(reference(), refers(dtype="I8", width=1)),
@@ -208,6 +218,11 @@ def _broken_form():
         ("a column mask without a matrix", "without rows", _case(reference(), refers(head=1, mask=((0, 16),)))),
         ("a row mask without a matrix", "without rows", _case(reference(), refers(head=2, mask=((0, 8),)))),
         ("a mask that is not there", "cut", _case(reference(), refers(head=1, shape=MATRIX))),
+        ("rows skipped without a matrix", "where there are none", _case(reference(), refers(skips=(0, SKIPPED)))),
+        ("rows skipped in a reference without a matrix", "where there are none",
+         _case(reference(skips=(0, SKIPPED)), refers())),
+        ("a list that skips no rows", "no rows are skipped",
+         _case(reference(), refers(skips=(0, (0, 0)), shape=MATRIX))),
         ("no classed strip", "no classed strip", _case(reference(), refers(changes=(none,)))),
         ("no classed strip, and bytes", "no classed strip",
          _case(reference(), refers(changes=(none,), batches=[SPARSE_BLOCK])))]

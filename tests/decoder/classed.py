@@ -40,12 +40,14 @@ def _class_of_contexts(bounds):
     return bytes(bisect_right(bounds, context) for context in range(256))
 
 
-def places_of_classes(content, group, width, floating):
-    """For each class of the group the places of its elements in the strip, whose bytes content is."""
+def places_of_classes(content, group, begin, width, floating):
+    """For each class of the group the places of its elements in the strip, whose bytes content is, and which begins
+    with that element of the tensor."""
     class_of = _class_of_contexts(tuple(group.bounds))
     places = [[] for _ in group.classes]
-    for place, number in enumerate(contexts_of(content, width, floating).translate(class_of)):
-        places[number].append(place)
+    numbers = contexts_of(content, width, floating).translate(class_of)
+    for place in group.kept.places(begin, len(numbers)):
+        places[numbers[place]].append(place)
     return places
 
 
@@ -70,7 +72,7 @@ class ClassedStrip:
         """The elements of the result in bytes and how many of them changed; base is the bytes of the base's."""
         old, bits = elements_of(base, self._width), 8 * self._width
         new = array(old.typecode, old)
-        places = places_of_classes(base, self._group, self._width, floating)
+        places = places_of_classes(base, self._group, self._begin, self._width, floating)
         classes = _classes(self._group.counts[self._place])
         before, rank = None, -1
         for number, (gap, distance, sign) in zip(classes, self._batch.changes[self._place]):

@@ -19,19 +19,21 @@ from bits import BitReader, BitWriter
 from blake3 import blake3, keyed_blake3, plain_blake3
 from broken import broken_afresh, broken_blocks, broken_bundles, broken_metadata, broken_opaque, harmless, one
 from broken_classes import broken_classes, right_classes
-from broken_groups import broken_groups, parameters, right
+from broken_groups import PLAIN, broken_groups, parameters, right
 from broken_references import broken_references, right_references
+from broken_skips import broken_skips, right_skips
 from broken_strips import broken_strips, right_strips
 from delta import Delta
 from elements import BITS, BLOCK_ELEMENTS, FLOATING, stepped, width_of
 from frequencies import frequencies, probability_weights, step_weights, weight_of
 from group import Group, Referable, Shape, strip_counts
-from groupings import DTYPES, batched, few_changes, groupings, referring, striped
+from groupings import DTYPES, batched, few_changes, groupings, referring, skipping, striped
 from make_delta import DENSE, SPARSE, WHOLE, make_delta, make_listing, reseal, steps_between
-from make_group import CLASSED, Grouping, make_group
-from random_checkpoint import bytes_of, perturbed, random_tensor, write_safetensors
+from make_group import CLASSED, Grouping, make_group, put_classes, skip_numbers
+from random_checkpoint import bytes_of, perturbed, random_tensor, some_rows_perturbed, write_safetensors
 from read_group import read_group
 from refusal import Refused
+from skips import row_parts
 from wdelta_decode import decode
 
 SEED = int(os.environ.get("WDELTA_SEED", "20260301"))
@@ -125,7 +127,7 @@ class NumbersReckonedByHand(unittest.TestCase):
                 bits.golomb(number, order)
 
         # A column mask; four classes, bounds of 100, 120 and 121.
-        for number, width in ((1, 2), (3, 4), (100, 8)):
+        for number, width in ((1, 3), (3, 4), (100, 8)):
             bits.put(number, width)
         differences(0, 19, 0)
         # The first class: three gap weights, which are 63, 60 and 61; four distance buckets of 20; a sign of 100.
@@ -170,7 +172,7 @@ class NumbersReckonedByHand(unittest.TestCase):
                 bits.golomb(number, order)
 
         # No masks; four classes, bounds of 10, 20 and 30, the first class not used.
-        put((0, 2), (3, 4), (10, 8))
+        put((0, 3), (3, 4), (10, 8))
         golomb((9, 0), (9, 0))
         put((0, 1))
         # Gaps of 40, 11 buckets as usual; four distance buckets, weights of 63, 0, 0 and 5.
@@ -193,7 +195,7 @@ class NumbersReckonedByHand(unittest.TestCase):
         bits = BitWriter()
         # A column mask; gap probabilities 50 less, two gap buckets more than usual, two distance buckets more than the
         # reference has, a sign of 100.
-        put((1, 2))
+        put((1, 3))
         golomb((99, 2), (4, 0), (2, 0), (55, 3))
         # 9 changes: one where 0 are expected, 5 where 3 are, 0 where 0 are, the rest.
         put((1, 1))
@@ -211,6 +213,52 @@ class NumbersReckonedByHand(unittest.TestCase):
         self.assertEqual([(one.gaps.frequency, one.steps.frequency) for one in group.classes],
                          [frequencies_of(*one) for one in (like, like, like, last)])
         self.assertEqual([group.turned(column) for column in range(5)], [0, 1, 1, 0, 1])
+
+    def skipping_group(self, shape, *pairs):
+        """One of a class and of a change in each strip, with a list of pairs of a number and its bits."""
+        bits = BitWriter()
+        bits.put(4, 3)
+        put_classes(bits, (), (PLAIN,), False)
+        # One change in the first strip; in each later one as many as expected, in order 1.
+        bits.put(1, 1)
+        bits.golomb(2, 6)
+        for _ in shape.counts[1:]:
+            bits.put(3, 3)
+        for number, width in pairs:
+            bits.put(number, width)
+        return Group(bits.bytes(), shape, "group")
+
+    def test_skipped_rows(self):
+        # Rows 0, 1, 3 and 6 of seven: numbers of 2, 1, 0 and 1 in order 1.
+        group = self.skipping_group(Shape(2, 3, 0, [21]), (1, 4), (2, 2), (0, 1), (1, 1), (1, 1), (1, 1), (0, 1),
+                                    (1, 1), (1, 1))
+        self.assertEqual(list(group.kept.places(0, 21)), [6, 7, 8, 12, 13, 14, 15, 16, 17])
+        self.assertEqual(list(group.kept.places(7, 6)), [0, 1, 5])
+        # 17 of 20: eight zero bits and 9 in the exponential Golomb code, which is 10 with three zero bits before it;
+        # then twice 0.
+        group = self.skipping_group(Shape(2, 2, 0, [40]), (0, 4), (0, 8), (8, 4), (2, 3), (1, 1), (1, 1))
+        self.assertEqual(list(group.kept.places(0, 40)), list(range(34, 40)))
+        # From block 1 on: 64 elements of row 655, 654 rows, 72 elements of row 1310 and 28 in block 2, a row and 72
+        # elements of the last. Skipped are the 64 and both times the 72.
+        group = self.skipping_group(Shape(1, 100, 1, [BLOCK_ELEMENTS, 200]), (0, 4), (2, 2), *[(1, 1)] * 653, (2, 2),
+                                    (1, 1), (2, 2))
+        self.assertEqual(list(group.kept.places(BLOCK_ELEMENTS, BLOCK_ELEMENTS)), list(range(64, BLOCK_ELEMENTS - 72)))
+        self.assertEqual(list(group.kept.places(2 * BLOCK_ELEMENTS, 200)), list(range(128)))
+        # The same blocks as one strip.
+        group = self.skipping_group(Shape(1, 100, 1, [BLOCK_ELEMENTS + 200], 4), (0, 4), (2, 2), *[(1, 1)] * 653,
+                                    (2, 2), (1, 1), (2, 2))
+        self.assertEqual(list(group.kept.places(BLOCK_ELEMENTS, BLOCK_ELEMENTS + 200)),
+                         [*range(64, BLOCK_ELEMENTS - 72), *range(BLOCK_ELEMENTS, BLOCK_ELEMENTS + 128)])
+
+    def test_what_is_written_of_skipped_rows(self):
+        self.assertEqual(skip_numbers([True, True, False, True, False, False, True]), [2, 1, 0, 1])
+        self.assertEqual(skip_numbers([False, True, False, False]), [0, 1, 0])
+        self.assertEqual(skip_numbers([True] * 9), [9])
+        self.assertEqual(row_parts(0, 10, 4), [range(4), range(4, 8), range(8, 10)])
+        self.assertEqual(row_parts(BLOCK_ELEMENTS, BLOCK_ELEMENTS + 70, 100),
+                         [range(BLOCK_ELEMENTS, BLOCK_ELEMENTS + 64), range(BLOCK_ELEMENTS + 64, BLOCK_ELEMENTS + 70)])
+        self.assertEqual(len(row_parts(0, 2 * BLOCK_ELEMENTS, 32)), 4096)
+        self.assertEqual(len(row_parts(0, 2 * BLOCK_ELEMENTS, 40000)), 5)
 
 
 class RoundTrips(unittest.TestCase):
@@ -360,6 +408,39 @@ class RoundTrips(unittest.TestCase):
         opened = self.check(*sides, mode_of=lambda name, block: modes[block],
                             grouping=[Grouping(given=False, blocks=1), Grouping(back=1, blocks=1)])
         self.assertEqual([group.back for group in opened.groups], [0, 1, 1])
+
+    def test_skipped_rows(self):
+        # Rows that blocks do not end with, rows of two blocks each, and rows that blocks do end with.
+        for dtype, shape in (("BF16", [700, 100]), ("U8", [5, 40000]), ("F32", [2, 65, 512])):
+            old = self.rng.randbytes(prod(shape) * width_of(dtype))
+            sides = [write_safetensors([("w", dtype, shape, side)])
+                     for side in (old, some_rows_perturbed(self.rng, old, dtype, shape[-1], (0.2, 0.4)))]
+            for number, grouping in enumerate(skipping(self.rng)):
+                with self.subTest(dtype=dtype, grouping=number):
+                    opened = self.check(*sides, mode=CLASSED, grouping=grouping)
+                    self.assertTrue(any(group.skips for group in opened.groups))
+
+    def test_blocks_of_which_all_is_skipped(self):
+        shape = [2000, 100]
+        old = self.rng.randbytes(prod(shape))
+        # A whole row, and one element alone.
+        new = bytearray(old)
+        for place in (*range(120000, 120100), 180000):
+            new[place] ^= 1
+        sides = [write_safetensors([("w", "U8", shape, bytes(side))]) for side in (old, new)]
+        for number, grouping in enumerate(skipping(self.rng)):
+            with self.subTest(grouping=number):
+                self.check(*sides, mode=CLASSED, grouping=grouping)
+
+    def test_rows_are_skipped_only_where_there_are_some_without_changes(self):
+        for shape, density, skips in (([40, 16], 1.0, False), ([640], 0.05, False), ([640, 1], 0.05, False),
+                                      ([40, 16], 0.02, True), ([8, 5, 16], 0.02, True)):
+            old = random_tensor(self.rng, "BF16", shape)
+            sides = [write_safetensors([("w", "BF16", shape, side)])
+                     for side in (old, perturbed(self.rng, old, "BF16", density))]
+            with self.subTest(shape=shape, density=density):
+                opened = self.check(*sides, mode=CLASSED, grouping=Grouping(skips=0))
+                self.assertEqual([group.skips for group in opened.groups], [skips])
 
     def test_bundles(self):
         tensors = [(f"ü{number}", dtype, [30], random_tensor(self.rng, dtype, [30]))
@@ -549,11 +630,11 @@ class Refusals(unittest.TestCase):
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():
             self.assertEqual(Delta(delta).apply([base] if base is not None else []).content, made)
-        for base, delta, made in right() + right_strips() + right_classes() + right_references():
+        for base, delta, made in right() + right_strips() + right_classes() + right_references() + right_skips():
             self.assertEqual(Delta(delta).apply([base]).content, made)
         broken = (broken_blocks() + broken_afresh() + broken_bundles() + broken_metadata(self.base, self.result) +
                   broken_opaque() + broken_groups() + broken_strips() + broken_classes() +
-                  broken_references())
+                  broken_references() + broken_skips())
         for what, reason, base, delta in broken:
             with self.subTest(what), self.assertRaisesRegex(Refused, reason):
                 Delta(delta).apply([base] if base is not None else [])

@@ -62,7 +62,7 @@ class Delta:
         text = bytes(content[:header_length(content, what)])
         check_seal(text, self._text("digest"), what)
         require(self._text("format") == "wdelta-delta", f"{what}: not a wdelta delta")
-        require(self._text("version") == "3", f"{what}: version {self.metadata['version']!r} is not known")
+        require(self._text("version") == "4", f"{what}: version {self.metadata['version']!r} is not known")
         require(blake3(content[container.start:]) == self._text("payload"), f"{what}: payload has another digest")
         for key in ("elements", "changed"):
             require(re.fullmatch("0|[1-9][0-9]{0,19}", self._text(key)) and int(self._text(key)) < 1 << 64,

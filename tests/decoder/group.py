@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a group of blocks: "Groups" and "Sign masks" of wdelta-delta(5)."""
+"""The parameters of a group of blocks: "Groups", "Sign masks" and "Skipped rows" of wdelta-delta(5)."""
 
 from collections import namedtuple
 
@@ -9,6 +9,7 @@ from elements import BLOCK_ELEMENTS
 from frequencies import Symbols, step_weights
 from reference import referring, take_differences
 from refusal import require
+from skips import Kept, row_parts, take_skips
 from told import Classes
 
 ROW_LIMIT = 65536
@@ -52,7 +53,7 @@ class Parameters:
     def __init__(self, content, shape, what, reference=None):
         require(shape.width < 8, f"{what}: classed blocks of elements of eight bytes")
         self.shape, self._what, self._bits = shape, what, BitReader(content, what)
-        self.has_columns, self.has_rows = self._bits.take(1), self._bits.take(1)
+        self.has_columns, self.has_rows, self.has_skips = (self._bits.take(1) for _ in range(3))
         self.masked = self.has_columns or self.has_rows
         weights = None
         if reference is None:
@@ -94,19 +95,23 @@ class Referable(namedtuple("Referable", "content shape what")):
 
 
 class Group(Parameters):
-    """All parameters of a group, read: its masks, too, and of each class the frequencies."""
+    """All parameters of a group, read: its masks and which of its elements are kept, too, and of each class the
+    frequencies."""
 
     def __init__(self, content, shape, what, reference=None):
         super().__init__(content, shape, what, reference)
         self.classes = [told and symbols_of(told) for told in self.told]
         require(shape.row or not self.masked, f"{what}: a sign mask without rows")
+        require(shape.row or not self.has_skips, f"{what}: rows are skipped where there are none")
         self._columns = self._rows = 0
+        begin = shape.first_block * BLOCK_ELEMENTS
+        end = begin + sum(shape.counts)
         if self.has_columns:
             self._columns = self._take_mask(shape.row)
         if self.has_rows:
-            first = shape.first_block * BLOCK_ELEMENTS
-            last = first + sum(shape.counts) - 1
-            self._rows = self._take_mask(last // shape.row - first // shape.row + 1)
+            self._rows = self._take_mask((end - 1) // shape.row - begin // shape.row + 1)
+        skipped = take_skips(self._bits, row_parts(begin, end, shape.row), what) if self.has_skips else []
+        self.kept = Kept(begin, end, skipped)
         self._bits.finish()
 
     def _take_mask(self, length):

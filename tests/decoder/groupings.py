@@ -27,6 +27,7 @@ def groupings(rng):
             Grouping(bounds=(1, 255), given=False, blocks=1),
             Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, given=SOME),
             Grouping(bounds=GAPPY, rows=rows, sign=1, given=DISTANCES),
+            Grouping(bounds=(120,), skips=0), Grouping(columns=columns, sign=60, given=SOME, odd=True, skips=4),
             Grouping(bounds=sixteen, columns=columns, sign=255, given=SOME, odd=True, batch=64, strip=32))
 
 
@@ -36,7 +37,8 @@ def batched(rng):
     return (Grouping(batch=2), Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, blocks=5, batch=2),
             Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=4, batch=3),
             Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=9, batch=3),
-            Grouping(given=False, blocks=3, batch=64), Grouping(bounds=(120, 130), blocks=64, batch=64),
+            Grouping(bounds=(60,), rows=rows, sign=90, blocks=4, batch=2, skips=3),
+            Grouping(given=False, blocks=3, batch=64, skips=0), Grouping(bounds=(120, 130), blocks=64, batch=64),
             Grouping(bounds=GAPPY, columns=columns, sign=30, given=SOME, blocks=4, batch=2))
 
 
@@ -48,7 +50,8 @@ def striped(rng):
             Grouping(bounds=(1,), columns=columns, sign=1, given=False, blocks=3, strip=8),
             Grouping(bounds=sixteen, rows=rows, sign=255, odd=True, blocks=7, strip=2, batch=3),
             Grouping(given=False, blocks=6, strip=4, batch=64),
-            Grouping(bounds=(120, 130), blocks=64, strip=8, batch=64), Grouping(odd=True, blocks=1, strip=16),
+            Grouping(bounds=(120, 130), blocks=64, strip=8, batch=64), Grouping(odd=True, blocks=1, strip=16, skips=1),
+            Grouping(bounds=(60,), given=False, blocks=5, strip=4, batch=2, skips=0),
             Grouping(bounds=sixteen, columns=columns, rows=rows, sign=30, given=SOME, blocks=5, strip=2),
             Grouping(bounds=GAPPY, given=SOME, odd=True, blocks=64, strip=32, batch=2))
 
@@ -66,6 +69,8 @@ def referring(rng):
         (Grouping(bounds=sixteen, given=SOME, strip=2), back._replace(blocks=3, rarer=-5), back._replace(strip=4)),
         # Probabilities at both ends.
         (gappy, back._replace(rarer=-255), back._replace(rarer=255, odd=True), back._replace(rarer=-1)),
+        # Skipped rows on either side.
+        (masked._replace(skips=2), back, back._replace(skips=0), plain, back._replace(skips=15, columns=columns)),
         # Masks in the group that refers, in the other and in both.
         (plain, back._replace(columns=columns, sign=1), masked, back, back._replace(rows=rows, sign=255)),
         (masked, back._replace(columns=columns, rows=rows, sign=200, odd=True, rarer=20)),
@@ -76,6 +81,18 @@ def referring(rng):
         (gappy._replace(strip=16, blocks=3), back._replace(strip=2, blocks=5, batch=2), back._replace(strip=32)),
         (gappy._replace(blocks=4), back._replace(strip=4, blocks=9, rarer=-8, columns=columns, sign=50),
          back._replace(blocks=3, batch=64, rarer=8)))
+
+
+def skipping(rng):
+    """Groups that skip rows, for tensors of several blocks and rows of up to 1,024 columns; the lists are of any
+    order."""
+    columns, rows, sixteen = rng.getrandbits(1024), rng.getrandbits(1 << 13), _sixteen(rng)
+    return (Grouping(skips=0), Grouping(bounds=sixteen, columns=columns, rows=rows, sign=200, blocks=3, skips=4),
+            Grouping(given=False, blocks=1, skips=2), Grouping(bounds=GAPPY, given=SOME, blocks=5, strip=2, skips=1),
+            Grouping(bounds=(120,), rows=rows, sign=30, blocks=3, strip=8, batch=64, skips=15),
+            Grouping(bounds=(60, 130), columns=columns, sign=99, odd=True, blocks=64, strip=32, batch=2, skips=3),
+            [Grouping(given=False, skips=0), Grouping(back=1, skips=3), Grouping(back=1, strip=4, blocks=6),
+             Grouping(back=1, strip=2, blocks=3, skips=7)])
 
 
 def few_changes(rng, content, dtype, counts):

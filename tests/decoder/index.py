@@ -15,8 +15,8 @@ MOST_IN_BATCH = 64
 LARGEST_STRIP = 5  # its logarithm
 
 # What is said of a group with parameters: of how many blocks a strip is, of how many strips a batch, and which group
-# before it its reference is, 0 for none.
-Coding = namedtuple("Coding", "strip batch back")
+# before it its reference is, 0 for none; and whether it skips rows.
+Coding = namedtuple("Coding", "strip batch back skips")
 
 
 class Index:
@@ -108,7 +108,7 @@ class Index:
         coded = [self._taken(length, what) for length in lengths]
         strips = read_group(parameters, coded, shape, what, batch, self._referable[-back] if back else None)
         if parameters:
-            self.groups.append(Coding(strip, batch, back))
+            self.groups.append(Coding(strip, batch, back, bool(parameters[0] & 4)))
             if not back:
                 self._referable.append(Referable(parameters, shape, f"{what}: group at block {first}"))
         return list(zip(strip_elements, strips))

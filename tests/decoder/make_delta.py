@@ -162,7 +162,7 @@ def make_delta(base_files, result, mode=SPARSE, framed=False, sources=None, path
         coded_tensors.append((name, *made))
     taken = {tensor[0] for tensor in tensors}
     entries, index = _entries(coded_tensors, bundle, taken)
-    metadata = {"format": "wdelta-delta", "version": "3",
+    metadata = {"format": "wdelta-delta", "version": "4",
                 "base": json.dumps(described),
                 "result": json.dumps(_named(path, result)), "elements": str(elements), "changed": str(changed)}
     if opaque:

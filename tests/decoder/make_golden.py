@@ -247,9 +247,27 @@ def references(rng):
              refers._replace(back=2, rarer=-255), refers._replace(back=2, rarer=255, strip=8)])
 
 
+def skipped_rows(rng):
+    """An embedding of which a few rows change, of two blocks that its rows do not end with, and one of another dtype;
+    a matrix of which all rows change."""
+    tensors = []
+    for name, dtype, rows, columns, changing in (("embedding", "BF16", 700, 100, 60), ("other", "F32", 120, 64, 9),
+                                                 ("all", "BF16", 60, 50, 60)):
+        width = width_of(dtype)
+        before = [_weight(rng, dtype) for _ in range(rows * columns)]
+        after, chosen = list(before), rng.sample(range(rows), changing)
+        for row in chosen:
+            for place in rng.sample(range(row * columns, (row + 1) * columns), columns // 8):
+                step = 1 + min(int(rng.expovariate(0.7)), 40)
+                after[place] = stepped(before[place], step, 8 * width, True)
+        tensors.append((name, dtype, [rows, columns], bytes_of(before, width), bytes_of(after, width)))
+    return (*(write_safetensors([(*about, sides[side]) for *about, first, second in tensors
+                                 for sides in ((first, second),)]) for side in (0, 1)), [])
+
+
 CASES = (sparse_bf16, dense_f32, whole, all_dtypes, two_blocks, moved, header_changed, afresh, unchanged,
          opaque_shorter_base, opaque_alone, classed, classed_matrices, classed_blocks,
-         batches, strips, compressed, parameters, references)
+         batches, strips, compressed, parameters, references, skipped_rows)
 
 
 def _diff(binary, folder, base, result, options):

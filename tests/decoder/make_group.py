@@ -2,6 +2,7 @@
 """A tiny encoder of groups with parameters by wdelta-delta(5), for tests only: correct, and no smaller than asked."""
 
 from collections import namedtuple
+from itertools import compress
 
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
@@ -10,6 +11,7 @@ from elements import elements_of, order
 from frequencies import TOTAL, bucket_of, weight_of
 from group import Shape, symbols_of
 from reference import MOST_DISTANCE_BUCKETS, MOST_GAP_BUCKETS, Differences, all_used, rarer_code, referring
+from skips import ORDER_BITS, Kept, row_parts
 from told import NO_SIGNS, Expected, Row, Told, inverted, most_gap_buckets, usual_gap_buckets
 
 # What make_delta calls the blocks of groups; blocks themselves do not have it, unlike the other modes.
@@ -19,9 +21,10 @@ CLASSED = 4
 # sign: the probability that is told where there is a mask. blocks: of how many blocks a group is; strip: of how many a
 # strip is; batch: of how many strips a batch is. odd: adds buckets, classes and weights that nothing uses. back: where
 # it is not 0, the group refers to the group that is so far before it, if that can be, and has its bounds; rarer: how
-# much rarer changes are than there.
-Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip back rarer",
-                      defaults=((), True, None, None, 128, 2, False, 1, 1, 0, 0))
+# much rarer changes are than there. skips: where it is not None, the order of the list of skipped rows, which are those
+# without changes, and every other of them where the group is odd.
+Grouping = namedtuple("Grouping", "bounds given columns rows sign blocks odd batch strip back rarer skips",
+                      defaults=((), True, None, None, 128, 2, False, 1, 1, 0, 0, None))
 SOME, DISTANCES = "some", "distances"
 
 # One change: the number of its class, the gap before it, its distance and its sign as it is coded.
@@ -34,10 +37,10 @@ NO_FLAWS = Flaws()
 
 
 class Masks:
-    """Both masks of a group, and what bounds and classes mean to places_of_classes."""
+    """Both masks of a group, and what bounds, classes and kept mean to places_of_classes."""
 
-    def __init__(self, grouping, bounds, first_element, row):
-        self.bounds, self.classes = bounds, range(len(bounds) + 1)
+    def __init__(self, grouping, bounds, first_element, row, kept):
+        self.bounds, self.classes, self.kept = bounds, range(len(bounds) + 1), kept
         self.row, self._first_row = row, first_element // row if row else 0
         self.columns = grouping.columns if row else None
         self.rows = grouping.rows >> self._first_row if row and grouping.rows is not None else None
@@ -54,7 +57,7 @@ class Masks:
 def _changes(old, new, begin, masks, width, floating):
     """The changes of a strip, class by class; old and new are its bytes."""
     half, changes = 1 << (8 * width - 1), []
-    places_of = places_of_classes(old, masks, width, floating)
+    places_of = places_of_classes(old, masks, begin, width, floating)
     old, new = elements_of(old, width), elements_of(new, width)
     for number, places in enumerate(places_of):
         gap = 0
@@ -249,17 +252,51 @@ def _put_mask(bits, mask, length):
     bits.put(mask & (1 << length) - 1, length)
 
 
+def put_skips(bits, order, numbers):
+    """The list of skipped rows; numbers: how many are skipped before each that is not, and at the end."""
+    bits.put(order, ORDER_BITS)
+    for number in numbers:
+        bits.shorter(number, order)
+
+
+def skip_numbers(skipped):
+    """The numbers of that list, from whether each row is skipped."""
+    numbers = [0]
+    for skips in skipped:
+        if skips:
+            numbers[-1] += 1
+        else:
+            numbers.append(0)
+    return numbers if numbers[-1] else numbers[:-1]
+
+
+def _without_changes(strips, parts, width, every):
+    """Of each part of a row whether it is without changes, and among these one of so many as every says."""
+    old, new = (b"".join(strip[side] for strip in strips) for side in (0, 1))
+    without, found = [], 0
+    for part in parts:
+        at = slice((part.start - parts[0].start) * width, (part.stop - parts[0].start) * width)
+        same = old[at] == new[at]
+        found += same
+        without.append(same and found % every == 0)
+    return without
+
+
 def make_group(strips, first_element, row, width, floating, grouping, reference=None):
     """The parameters and the coded batches of one group; strips: for each the bytes of base and of result, and None or
     the block as it is coded already, which is empty where batches or strips are of more than one. reference: the
     Parameters of the group that it refers to, where it does."""
-    masks = Masks(grouping, reference.bounds if reference else grouping.bounds, first_element, row)
+    end = first_element + sum(len(old) for old, _, _ in strips) // width
+    parts = row_parts(first_element, end, row) if row and grouping.skips is not None else []
+    skips = _without_changes(strips, parts, width, 2 if grouping.odd else 1)
+    kept = Kept(first_element, end, list(compress(parts, skips)))
+    masks = Masks(grouping, reference.bounds if reference else grouping.bounds, first_element, row, kept)
     bits, changes_of, begin = BitWriter(), [], first_element
     for old, new, coded in strips:
         changes_of.append(_changes(old, new, begin, masks, width, floating) if coded is None else [])
         begin += len(old) // width
     changes = sum(changes_of, [])
-    bits.put(masks.head, 2)
+    bits.put(masks.head | any(skips) << 2, 3)
     if reference:
         differences = _differences(changes, reference, masks, grouping)
         put_differences(bits, differences, masks.head)
@@ -275,7 +312,9 @@ def make_group(strips, first_element, row, width, floating, grouping, reference=
     if masks.columns is not None:
         _put_mask(bits, masks.columns, row)
     if masks.rows is not None:
-        _put_mask(bits, masks.rows, (begin - 1) // row - first_element // row + 1)
+        _put_mask(bits, masks.rows, (end - 1) // row - first_element // row + 1)
+    if any(skips):
+        put_skips(bits, grouping.skips, skip_numbers(skips))
     tables, made = [one and symbols_of(one) for one in told], []
     for first in range(0, len(strips), grouping.batch):
         together = sum(changes_of[first:first + grouping.batch], [])

@@ -63,6 +63,11 @@ def group_seeds(rng):
         "refers_unused": Seed("U16", 300, (20,), refers, of=Grouping((62, 63, 126), given=False)),
         "refers_more_buckets": Seed("F32", 200, (30,), refers._replace(rarer=9, odd=True),
                                     of=Grouping((8, 40), given=SOME)),
+        "skips_bf16": Seed("BF16", 3000, (20,), Grouping((8, 40), given=False, skips=2), row=50),
+        "skips_masks": Seed("F32", 500, (9,), Grouping((40,), columns=columns, rows=rows, sign=90, skips=0), row=10),
+        "skips_batch": Seed("U8", 3000, (30, 0, 20), Grouping((12,), given=SOME, skips=0), row=1000),
+        "skips_strip_4": Seed("F8_E4M3", 700, (20, 40, 9), Grouping((16, 60), strip=4, odd=True, skips=1), row=700),
+        "refers_skips": Seed("BF16", 900, (20,), refers._replace(skips=1), row=30, of=Grouping((8,), skips=3)),
         "refers_strip_2": Seed("U8", 300, (40, 0, 0, 30), refers._replace(strip=2), of=Grouping((12,), given=SOME)),
     }
 
@@ -154,6 +159,8 @@ def delta_seeds(rng):
                        {"mode": CLASSED, "sources": {"c": [0, "c"]}, "grouping": masked}),
         "references": (base, _file(changed([20], [0], [40, 30])),
                        {"mode": CLASSED, "bundle": 2, "grouping": [classes, Grouping(back=1, rarer=20, strip=2)]}),
+        "skipped-rows": (base, _file([old[0], old[1], matrix]),
+                         {"mode": CLASSED, "sources": {"c": [0, "c"]}, "grouping": classes._replace(skips=1, strip=2)}),
         "strips": (base, _file(many), {"mode": CLASSED, "grouping": classes._replace(strip=4)}),
         "unchanged": (base, base[0], {}),
     }

@@ -63,6 +63,18 @@ def perturbed(rng, content, dtype, density):
     return bytes(changed)
 
 
+def some_rows_perturbed(rng, content, dtype, columns, rows=(0.05, 0.1), density=(0.03, 0.2)):
+    """content, a matrix, with some of its elements changed in a few rows alone, at least one, as an embedding changes.
+    rows: what share of them, density: of their elements, between which two each."""
+    length = columns * width_of(dtype)
+    begins = range(0, len(content), length)
+    changed = bytearray(content)
+    for begin in rng.sample(begins, max(1, int(len(begins) * rng.uniform(*rows)))):
+        at = slice(begin, begin + length)
+        changed[at] = perturbed(rng, content[at], dtype, rng.uniform(*density))
+    return bytes(changed)
+
+
 def bytes_of(elements, width):
     return array(TYPECODE[width], elements).tobytes()
 
@@ -71,8 +83,9 @@ def _some_shape(rng, count):
     return rng.choice(([count], [4, count // 4], [count // 8, 2, 4]))
 
 
-def checkpoint_pair(rng, density, block_crossing=()):
-    """Two files with tensors of all dtypes and everything that may happen to a tensor between them."""
+def checkpoint_pair(rng, density, block_crossing=(), embeddings=()):
+    """Two files with tensors of all dtypes and everything that may happen to a tensor between them. block_crossing:
+    dtypes of tensors of more than one block; embeddings: dtypes and shapes of matrices of which a few rows change."""
     old, new = [], []
     for dtype in BITS:
         count = BLOCK_ELEMENTS + 72 if dtype in block_crossing else 8 * rng.randrange(1, 60)
@@ -81,6 +94,10 @@ def checkpoint_pair(rng, density, block_crossing=()):
         content = random_tensor(rng, dtype, shape)
         old.append((name, dtype, shape, content))
         new.append((name, dtype, shape, perturbed(rng, content, dtype, density)))
+    for dtype, shape in embeddings:
+        content = rng.randbytes(prod(shape) * width_of(dtype))
+        old.append((f"embedding.{dtype}", dtype, shape, content))
+        new.append((*old[-1][:3], some_rows_perturbed(rng, content, dtype, shape[1])))
     for name, before, after in (("added", None, ("BF16", [24])), ("removed", ("F32", [7]), None),
                                 ("reshaped", ("BF16", [6, 4]), ("BF16", [4, 6])),
                                 ("retyped", ("BF16", [30]), ("F16", [30])), ("empty", ("F32", [0, 4]), ("F32", [0, 4])),

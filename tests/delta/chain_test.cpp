@@ -23,6 +23,7 @@ struct Chain {
     }
     // Of more blocks than a batch.
     tensors.push_back(random_tensor("t.long", {"BF16", 16}, 65'536 * 9 + 50, random));
+    tensors.push_back(weights(std::string(k_used_in_part), 65'536 * 6, random));
     files.push_back({"m.safetensors", safetensors_file(tensors)});
     for (std::size_t step = 1; step <= steps; ++step) {
       tensors = with_changes(std::move(tensors), 0.02, random);

@@ -21,6 +21,7 @@ std::vector<TestTensor> several_segments(std::mt19937_64& random) {
   tensors.push_back(weights("embedding", 2 * k_segment_elements + 64 * 100, random));
   tensors.push_back(random_tensor("norm", {"F32", 32}, 1000, random));
   tensors.push_back(weights("up", k_segment_elements / 2, random));
+  tensors.push_back(weights(std::string(k_used_in_part), k_segment_elements, random));
   tensors.push_back(random_tensor("scales", {"F32", 32}, 300'001, random));
   tensors.push_back(random_tensor("codes", {"U8", 8}, 700'003, random));
   tensors.push_back(random_tensor("steps", {"I64", 64}, 70'000, random));
@@ -107,7 +108,8 @@ TEST_CASE("the kernels of devices, run by the host, make the deltas that a proce
   CAPTURE(seed());
   const std::vector<TestTensor> tensors = {
       weights("odd", 70'000, random), random_tensor("scales", {"F32", 32}, 40'001, random),
-      weights("large", 2 * k_segment_elements + 100'000, random), random_tensor("codes", {"U8", 8}, 140'003, random)};
+      weights(std::string(k_used_in_part), 400'000, random), weights("large", 2 * k_segment_elements + 100'000, random),
+      random_tensor("codes", {"U8", 8}, 140'003, random)};
   const PlacedFile base = file_of(tensors, 1);
   for (const double density : {0.001, 0.1}) {
     CAPTURE(density);

@@ -31,6 +31,7 @@ TEST_CASE("the kernels of the cuda engine make, apply and squash the deltas that
   std::mt19937_64 random(seed());
   CAPTURE(seed());
   std::vector<TestTensor> tensors = {weights("w", 22'000 * k_row_elements, random),
+                                     weights(std::string(k_used_in_part), 5'000 * k_row_elements, random),
                                      random_tensor("f", {"F32", 32}, 70'001, random),
                                      random_tensor("u", {"U8", 8}, 100'003, random)};
   std::vector<PlacedFile> files = {{"m.safetensors", safetensors_file(tensors)}};

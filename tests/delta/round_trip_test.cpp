@@ -109,6 +109,7 @@ TEST_CASE("the same where blocks and tensors lie across the edges of segments") 
     const DtypeBits bf16 = k_all_dtypes[0];
     tensors.push_back(random_tensor("first", bf16, k_segment_elements + static_cast<std::uint64_t>(off), random));
     tensors.push_back(random_tensor("second", {"I8", 8}, 100'001, random));
+    tensors.push_back(weights(std::string(k_used_in_part), k_segment_elements / 2, random));
     tensors.push_back(random_tensor("third", {"F64", 64}, 530'000, random));
     const PlacedFile base{"model.safetensors", safetensors_file(tensors)};
     const PlacedFile next{"model.safetensors", safetensors_file(with_changes(tensors, 0.005, random))};
