@@ -55,16 +55,7 @@ class Skips(Agreement):
         for _ in chosen:
             versions.append(some_rows_perturbed(self.rng, versions[-1], "BF16", shape[1]))
         files = [_file("BF16", shape, version) for version in versions]
-        paths = []
-        for number, grouping in enumerate(chosen):
-            paths.append(self.root / f"delta {number}")
-            paths[-1].write_bytes(make_delta([(NAME, files[number])], files[number + 1], mode=CLASSED, path=NAME,
-                                             grouping=grouping))
-        (self.root / NAME).write_bytes(files[0])
-        for last in (2, len(chosen)):
-            with self.subTest(last=last, chosen=chosen):
-                self.succeeds("apply", self.root / NAME, *paths[:last], "-o", self.root / f"out {last}")
-                self.same(self.root / f"out {last}", files[last])
+        self.chain_applied_by_the_binary(NAME, files, chosen, (2, len(chosen)))
 
     def test_what_the_binary_makes_of_embeddings(self):
         for dtype, shape, rows in (("BF16", [3000, 100], (0.05, 0.1)), ("F32", [700, 384], (0.05, 0.1)),

@@ -97,16 +97,7 @@ class Strips(Agreement):
             counts[number] = 9  # never a version without changes
             versions.append(few_changes(self.rng, versions[-1], "BF16", counts))
         files = [_file("BF16", shape, version) for version in versions]
-        paths = []
-        for number, grouping in enumerate(chosen):
-            paths.append(self.root / f"delta {number}")
-            paths[-1].write_bytes(make_delta([(NAME, files[number])], files[number + 1], mode=CLASSED, path=NAME,
-                                             grouping=grouping))
-        (self.root / NAME).write_bytes(files[0])
-        for last in (2, len(chosen)):
-            with self.subTest(last=last, chosen=chosen):
-                self.succeeds("apply", self.root / NAME, *paths[:last], "-o", self.root / f"out {last}")
-                self.same(self.root / f"out {last}", files[last])
+        self.chain_applied_by_the_binary(NAME, files, chosen, (2, len(chosen)))
 
     def test_what_the_binary_makes_of_several_blocks(self):
         for dtype, shape, count in (("BF16", [9 * BLOCK_ELEMENTS // 512 + 1, 512], 40),

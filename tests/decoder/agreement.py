@@ -13,7 +13,8 @@ from pathlib import Path
 from blake3 import blake3
 from broken import taken_apart
 from delta import Delta
-from make_delta import container
+from make_delta import container, make_delta
+from make_group import CLASSED
 from refusal import Refused
 
 SEED = int(os.environ.get("WDELTA_SEED", "20260302"))
@@ -86,6 +87,20 @@ class Agreement(unittest.TestCase):
         (self.root / "out").unlink(missing_ok=True)
         self.succeeds("apply", self.root / "m.safetensors", self.root / "delta", "-o", self.root / "out")
         self.same(self.root / "out", result)
+
+    def chain_applied_by_the_binary(self, name, files, groupings, ends):
+        """In one pass, from the first file to that at each of the ends; groupings: how the delta to each next file has
+        its blocks."""
+        paths = []
+        for number, grouping in enumerate(groupings):
+            paths.append(self.root / f"delta {number}")
+            paths[-1].write_bytes(make_delta([(name, files[number])], files[number + 1], mode=CLASSED, path=name,
+                                             grouping=grouping))
+        (self.root / name).write_bytes(files[0])
+        for last in ends:
+            with self.subTest(last=last, groupings=groupings):
+                self.succeeds("apply", self.root / name, *paths[:last], "-o", self.root / f"out {last}")
+                self.same(self.root / f"out {last}", files[last])
 
     def decoded_from_the_binary(self, base, result, *options):
         """Checks a delta that the binary makes; returns it opened."""
