@@ -17,7 +17,7 @@ class MappedStretch {
  public:
   /// All that the process has at a time: what is mapped counts as its memory.
   static constexpr std::size_t k_most_bytes = std::size_t{512} << 20;
-  /// How many it has where files lie in single pages, as in tmpfs and, before Linux 6.16, in ext4. To bring and to take
+  /// How many it has where files lie in single pages, as in tmpfs, and in ext4 of older kernels. To bring and to take
   /// back so many is work on what all threads share: from some number of stretches on each one more makes the others
   /// wait for longer than read(2) takes to copy. (Xeon of 16 cores, 2 GiB, with 8 and with 64 at a time, ms: verify 70
   /// and 103 in tmpfs, diff 202 and 221; but where ext4 had larger pieces 51 and 43, 155 and 126.)

@@ -131,8 +131,9 @@ TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& rando
 std::vector<TestTensor> with_changes(std::vector<TestTensor> tensors, double density, std::mt19937_64& random) {
   for (TestTensor& tensor : tensors) {
     const std::size_t width = dtype_named(tensor.dtype)->width_bytes;
-    const Bytes before = tensor.name == k_used_in_part ? tensor.bytes : Bytes();
-    tensor.bytes = with_changes(std::move(tensor.bytes), width, density, random);
+    const bool is_used_in_part = tensor.name == k_used_in_part;
+    const Bytes before = is_used_in_part ? tensor.bytes : Bytes();
+    tensor.bytes = with_changes(std::move(tensor.bytes), width, is_used_in_part ? 10 * density : density, random);
     for (std::size_t row = 0; row < before.size(); row += 2 * k_row_elements) {
       if (random() % 10 == 0) continue;
       std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(row), 2 * k_row_elements,

@@ -81,7 +81,7 @@ inline constexpr std::uint64_t k_row_elements = 100;
 /// At most `count` weights of bf16 whose exponents lie close together, in rows.
 TestTensor weights(std::string name, std::uint64_t count, std::mt19937_64& random);
 
-/// Of weights() of that name only a tenth of the rows change, as of an embedding.
+/// Of weights() of that name only a tenth of the rows change, and those ten times as much, as of an embedding.
 inline constexpr std::string_view k_used_in_part = "used_in_part";
 std::vector<TestTensor> with_changes(std::vector<TestTensor> tensors, double density, std::mt19937_64& random);
 
