@@ -57,7 +57,10 @@ bool HashingReader::bring(const Segment& segment) {
     mapped_ = file_->map(segment.begin, static_cast<std::size_t>(std::min<std::uint64_t>(
                                             bytes_to_map(), file_->size_bytes() - segment.begin)));
   }
-  return mapped_ && mapped_->bring(static_cast<std::size_t>(segment.begin - mapped_begin_), segment.size_bytes);
+  if (!mapped_) return false;
+  if (mapped_->bring(static_cast<std::size_t>(segment.begin - mapped_begin_), segment.size_bytes)) return true;
+  has_missed_ = true;
+  return false;
 }
 
 template <typename Work>

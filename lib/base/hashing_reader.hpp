@@ -34,6 +34,9 @@ class HashingReader {
   /// have seen some and some not.
   void hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps);
 
+  /// Whether a segment that it looked for in the page cache, to map it, was not there.
+  bool has_missed() const { return has_missed_; }
+
  private:
   void enter(std::size_t index, bool is_mapping_faster);
   bool bring(const Segment& segment);
@@ -43,9 +46,10 @@ class HashingReader {
 
   const ByteReader* file_;
   Mapping mapping_;
-  std::optional<std::size_t> index_;     // of the segment in which it read last
-  bool is_mapped_ = false;               // that segment
-  std::size_t segments_to_read_ = 0;     // before it is tried again to map one
+  std::optional<std::size_t> index_;  // of the segment in which it read last
+  bool is_mapped_ = false;            // that segment
+  std::size_t segments_to_read_ = 0;  // before it is tried again to map one
+  bool has_missed_ = false;
   std::optional<MappedStretch> mapped_;  // some segments
   std::uint64_t mapped_begin_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "base/wait_clock.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -26,9 +27,12 @@ struct TaskRuns {
   /// No run but of a single task is a larger part than one in so many of the tasks from its first on: towards the end
   /// they are shorter and shorter, so that no thread is waited for long.
   std::size_t least_parts = 1;
+  /// Runs that begin when it has become true are of a single task each; null: none are. Must outlive the work.
+  const std::atomic<bool>* are_over = nullptr;
 
   /// Behind the last task of the run that begins with `begin`.
   std::size_t end_of_run(std::size_t begin) const {
+    if (are_over != nullptr && *are_over) return begin + 1;
     return begin + std::clamp<std::size_t>((count - begin) / least_parts, 1, longest);
   }
 };
@@ -157,13 +161,14 @@ void parallel_for(std::size_t count, const Execution& execution, MakeWorker make
 }
 
 /// The same for workers that save work where they go on with the task behind their last one: each thread takes up to
-/// eight in a row.
+/// eight in a row. `are_over`: see TaskRuns.
 template <typename MakeWorker>
-void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker) {
+void parallel_in_runs(std::size_t count, const Execution& execution, MakeWorker make_worker,
+                      const std::atomic<bool>* are_over = nullptr) {
   constexpr std::size_t k_longest_run = 8;
   constexpr std::size_t k_runs_to_come = 8;  // for each thread, about, while any is longer than one
   const std::size_t threads = execution.threads < 1 ? 1 : execution.threads;
-  parallel_for(TaskRuns{count, k_longest_run, k_runs_to_come * threads}, execution, make_worker);
+  parallel_for(TaskRuns{count, k_longest_run, k_runs_to_come * threads, are_over}, execution, make_worker);
 }
 
 }  // namespace wdelta

@@ -222,6 +222,30 @@ TEST_CASE("where one segment cannot be mapped, one soon after it is") {
   CHECK(file.times_asked > 1);
 }
 
+TEST_CASE("a segment is missed that can be mapped and is not in the page cache, and no other") {
+  MappedStretch::allow();
+  testing::ScratchDirectory scratch;
+  constexpr std::size_t k_segment_bytes = Blake3Tree::k_segment_bytes;
+  write(scratch / "file", std::vector<std::uint8_t>(k_segment_bytes));
+  const auto misses = [](const ByteReader& file) {
+    HashingReader reader(file, HashingReader::Mapping::where_possible);
+    StageLaps laps(nullptr);
+    Buffer memory;
+    Blake3Tree tree(file.size_bytes());
+    Blake3Segment hash(tree, 0);
+    testing::message_of([&] { reader.hash(0, memory, hash, laps); });
+    return reader.has_missed();
+  };
+  const File file = File::open(scratch / "file");
+  CHECK(!misses(file));
+  CHECK(!misses(MappedLater(scratch / "file")));
+  const bool can_map = file.map(0, k_segment_bytes).has_value();
+  WARN_MESSAGE(can_map, "this file system maps nothing");
+  // No cache has what a file does not have any more.
+  REQUIRE(::truncate(file.name().c_str(), k_segment_bytes / 2) == 0);
+  CHECK(misses(file) == can_map);
+}
+
 TEST_CASE("the digest is that of the bytes that were read, while somebody writes to the file") {
   MappedStretch::allow();
   std::mt19937_64 random(testing::seed());

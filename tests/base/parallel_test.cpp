@@ -125,6 +125,33 @@ TEST_CASE("spare threads begin once a task has waited, each with a worker, and t
   }
 }
 
+TEST_CASE("runs that begin when they are said to be over are of one task each") {
+  constexpr std::size_t k_longest = 8, k_last_in_run = 20;
+  for (const unsigned threads : k_thread_counts) {
+    CAPTURE(threads);
+    const testing::SilentExecution execution(threads);
+    std::atomic<bool> are_over = false;
+    const TaskRuns runs{300, k_longest, 1, &are_over};
+    std::vector<std::size_t> run_ends;
+    ordered_in_runs(
+        runs, execution,
+        [&] {
+          return [&](std::size_t task, std::size_t run_end) {
+            if (task == k_last_in_run) are_over = true;
+            return run_end;
+          };
+        },
+        [&](std::size_t, std::size_t run_end) { run_ends.push_back(run_end); });
+    // As far ahead of it another run may have begun before.
+    const std::size_t behind_runs = k_last_in_run + (3 + k_longest) * std::max(threads, 1U) + k_longest;
+    for (std::size_t task = 0; task < runs.count; ++task) {
+      const std::size_t in_run = task / k_longest * k_longest + k_longest;
+      if (task <= k_last_in_run) REQUIRE(run_ends.at(task) == in_run);
+      if (task >= behind_runs) REQUIRE(run_ends.at(task) == task + 1);
+    }
+  }
+}
+
 TEST_CASE("no task runs more than three results and two runs a thread ahead of the first that is not consumed") {
   for (const auto& [workers, run] : {std::pair{0U, 1U}, {1U, 1U}, {2U, 1U}, {5U, 1U}, {1U, 8U}, {5U, 8U}}) {
     const unsigned threads = workers, longest = run;  // clang 14 captures no bindings
