@@ -27,7 +27,7 @@ struct TaskRuns {
   /// No run but of a single task is a larger part than one in so many of the tasks from its first on: towards the end
   /// they are shorter and shorter, so that no thread is waited for long.
   std::size_t least_parts = 1;
-  /// Runs that begin when it has become true are of a single task each; null: none are. Must outlive the work.
+  /// Null, or must outlive the work: runs that begin once it is true are of a single task each.
   const std::atomic<bool>* are_over = nullptr;
 
   /// Behind the last task of the run that begins with `begin`.

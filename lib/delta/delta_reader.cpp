@@ -8,7 +8,9 @@
 #include "engine/group_tables.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
+#include <string_view>
 #include <utility>
 #include <zstd.h>
 
@@ -40,6 +42,16 @@ std::vector<std::uint8_t> unframed(std::span<const std::uint8_t> frame, std::uin
   return content;
 }
 
+// Of a decimal version. Those before the newest were in no release.
+bool is_older(std::string_view version) {
+  unsigned number = 0, newest = 0;
+  const auto parse = [](std::string_view text, unsigned& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+  };
+  return parse(version, number) && parse(k_delta_version, newest) && number < newest;
+}
+
 Digest required_digest(const Metadata& metadata, const char* key, const std::string& object) {
   const std::string* text = find_metadata(metadata, key);
   const auto digest = text == nullptr ? std::nullopt : Digest::parse(*text);
@@ -69,8 +81,7 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
     throw Error(
         Fault::unsupported, name,
         fmt::format("is a delta of version {:?}; this wdelta knows {:?}", version ? *version : "", k_delta_version),
-        version && (*version == "1" || *version == "2") ? "no release made such: use the build that did"
-                                                        : "use a newer wdelta");
+        version && is_older(*version) ? "no release made such: use the build that did" : "use a newer wdelta");
   }
   delta.payload_digest_ = required_digest(metadata, "payload", name);
   delta.payload_begin_ = header.front().size();

@@ -152,6 +152,25 @@ TEST_CASE("a sealed delta whose metadata is not of its form is refused as corrup
   }
 }
 
+TEST_CASE("who has a delta of another version is told whether an older or a newer program knows it") {
+  std::mt19937_64 random(seed());
+  const SmallDelta small(false, random);
+  const auto hint_for = [&](const std::string& version) -> std::string {
+    try {
+      open_delta(forged(small.delta, [&](Json& header) { header["__metadata__"]["version"] = version; }));
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return {};
+  };
+  const int newest = std::stoi(std::string(k_delta_version));
+  REQUIRE(hint_for(std::to_string(newest)).empty());
+  for (int older = 1; older < newest; ++older)
+    CHECK(hint_for(std::to_string(older)) == "no release made such: use the build that did");
+  for (const std::string& other : {std::to_string(newest + 1), std::string("10"), std::string("x"), std::string("1x")})
+    CHECK(hint_for(other) == "use a newer wdelta");
+}
+
 TEST_CASE("an index or names that would take much memory are refused before they do") {
   std::mt19937_64 random(seed());
   const SmallDelta small(false, random);
