@@ -144,7 +144,7 @@ std::shared_ptr<const RebuiltFile> RebuiltFile::from_delta(std::shared_ptr<const
                     fmt::format("tensor {:?}: has {} blocks, {} expected", tensor.name, entry->block_count(),
                                 block_count(tensor)));
       }
-      plan.steps.push_back({delta, entry});
+      plan.steps.push_back({delta, entry, row_elements(tensor)});
       ++used_entries;
     } else if (!description.source_of(tensor.name) && tensor.size_bytes() > 0) {
       throw Error(Fault::corrupt, delta->name(),

@@ -15,7 +15,7 @@ GroupEncoder& RunGroups::encoder_for(std::size_t tensor, const Tensor& layout, s
   const auto elements_up_to = [&](std::uint64_t offset) {
     return (std::min(end_of_blocks_before(layout, offset), layout.end) - begin) / type.width_bytes;
   };
-  encoder_.begin(type, matrix_place(layout, (begin - layout.begin) / type.width_bytes),
+  encoder_.begin(type, {row_elements(layout), (begin - layout.begin) / type.width_bytes},
                  {elements_up_to(ends.segment), elements_up_to(ends.run), (ends.run - begin) / type.width_bytes});
   tensor_ = tensor;
   return encoder_;

@@ -58,11 +58,11 @@ const GroupTables* StepBlocks::tables_of(std::size_t group_index) {
   step_.delta->read_at(group.parameters_begin, parameters);
   const std::uint64_t first = group.first_block * k_block_elements;
   const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor_->element_count() - first);
-  auto tables =
-      std::make_unique<const GroupTables>(parameters,
-                                          GroupShape{element_type(*tensor_), group.block_count, element_count,
-                                                     matrix_place(*tensor_, first), group.strips.blocks_in_strip},
-                                          references_.of(step_.delta, group, element_type(*tensor_)));
+  auto tables = std::make_unique<const GroupTables>(
+      parameters,
+      GroupShape{element_type(*tensor_), group.block_count, element_count, MatrixPlace{step_.row_elements, first},
+                 group.strips.blocks_in_strip},
+      references_.of(step_.delta, group, element_type(*tensor_)));
   const std::span<const ClassCounts> counts = tables->parameters().strips;
   for (std::uint64_t strip = 0; strip < counts.size(); strip += group.strips_in_batch) {
     const auto batch = counts.subspan(strip, std::min(group.strips_in_batch, counts.size() - strip));

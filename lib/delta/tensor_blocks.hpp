@@ -80,9 +80,7 @@ inline std::uint64_t block_boundary_before(const SafetensorsHeader& header, std:
   return offset - (offset - tensor->begin) % block_bytes(*tensor);
 }
 
-/// Where the elements from `first_element` on lie in the tensor, if it is a matrix (or a stack of them).
-inline MatrixPlace matrix_place(const Tensor& tensor, std::uint64_t first_element) {
-  return {tensor.shape.size() < 2 ? 0 : tensor.shape.back(), first_element};
-}
+/// How long the rows of the tensor are, if it is a matrix (or a stack of them), else 0.
+inline std::uint64_t row_elements(const Tensor& tensor) { return tensor.shape.size() < 2 ? 0 : tensor.shape.back(); }
 
 }  // namespace wdelta

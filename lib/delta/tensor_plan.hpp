@@ -18,6 +18,8 @@ struct TensorPlan {
   struct Step {
     std::shared_ptr<const DeltaReader> delta;
     const DeltaEntry* entry;
+    /// row_elements() of the tensor as this delta makes it: later ones may give it another shape.
+    std::uint64_t row_elements;
   };
   std::vector<Step> steps;
 

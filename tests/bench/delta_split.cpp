@@ -57,7 +57,7 @@ void add_entry(const std::shared_ptr<const DeltaReader>& delta, const DeltaEntry
     const GroupTables tables(parameters,
                              {element_type(tensor), group.block_count,
                               std::min(group.block_count * k_block_elements, tensor.element_count() - first),
-                              matrix_place(tensor, first), group.strips.blocks_in_strip},
+                              MatrixPlace{row_elements(tensor), first}, group.strips.blocks_in_strip},
                              references.of(delta, group, element_type(tensor)));
     if (tables.skips_rows()) split.positions += static_cast<double>(told_bits(tables.parameters().skipped));
     for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {

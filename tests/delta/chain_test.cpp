@@ -11,6 +11,16 @@ using namespace testing;
 
 namespace {
 
+/// The same elements in rows of another length, or as no matrix.
+void reshape(TestTensor& tensor, std::mt19937_64& random) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t extent : tensor.shape) elements *= extent;
+  constexpr std::uint64_t k_rows[] = {0, 2, 50, k_row_elements, 2 * k_row_elements};
+  const std::uint64_t row = k_rows[random() % std::size(k_rows)];
+  tensor.shape = {elements};
+  if (row != 0 && elements % row == 0) tensor.shape = {elements / row, row};
+}
+
 /// A file through several steps, some of which change its layout, and the deltas between them.
 struct Chain {
   std::vector<PlacedFile> files;
@@ -27,6 +37,9 @@ struct Chain {
     files.push_back({"m.safetensors", safetensors_file(tensors)});
     for (std::size_t step = 1; step <= steps; ++step) {
       tensors = with_changes(std::move(tensors), 0.02, random);
+      if (!keeps_layout) {
+        for (TestTensor& tensor : tensors) reshape(tensor, random);
+      }
       if (!keeps_layout && step % 3 == 1) std::shuffle(tensors.begin(), tensors.end(), random);
       if (!keeps_layout && step % 3 == 2) {
         tensors.push_back(random_tensor("new at " + std::to_string(step), {"BF16", 16}, 1000, random));
