@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace wdelta {
 
@@ -62,32 +63,39 @@ std::vector<Digest> ever_named_in(const Repository& repository) {
   return named;
 }
 
-// Takes the recipes of commits that were squashed long enough ago, and those that led through them from books of
-// others.
-std::vector<Digest> take_recipes(Repository& repository, const History& history, const std::set<Digest>& given_up) {
+// What becomes of books once some commits are given up.
+struct BookChanges {
+  std::map<Digest, RecipeBook> new_books;  // by commit: each in place of all that it has
+  std::set<std::string> old_keys;          // of books that go
+  std::vector<Digest> given_up;            // commits whose books go
+};
+
+// The recipes of commits that were squashed long enough ago go, and those that led through them from books of others.
+BookChanges changes_after(const History& history, const std::set<Digest>& given_up) {
   const std::set<Digest> gone = history.files_only_of(given_up);
-  std::vector<std::string> old_keys;
+  BookChanges changes;
   for (const auto& [id, commit] : history.commits()) {
     if (given_up.contains(id) || !commit.uses(gone)) continue;
     const RecipeGraph graph = RecipeGraph::of(commit.recipes_without(gone));
     // Pushed while squash ran: it leads through what is gone, and goes on doing so.
     if (commit.first_lacking(graph)) continue;
-    const Digest book = repository.put_book(id, {graph.book_for(commit.digests(), k_recent_ancestors), {}});
-    for (const StoredBook& stored : commit.books) {
-      if (!stored.key.ends_with(book.hex() + ".json")) old_keys.push_back(stored.key);
-    }
+    changes.new_books[id] = {graph.book_for(commit.digests(), k_recent_ancestors), {}};
+    for (const StoredBook& stored : commit.books) changes.old_keys.insert(stored.key);
   }
-  std::vector<Digest> taken;
   for (const Digest& id : given_up) {
+    bool any = false;
     for (const StoredBook& stored : history.at(id).books) {
-      if (stored.book.squashed) continue;
-      old_keys.push_back(stored.key);
-      if (taken.empty() || taken.back() != id) taken.push_back(id);
+      if (!stored.book.squashed) any |= changes.old_keys.insert(stored.key).second;
     }
+    if (any) changes.given_up.push_back(id);
   }
+  return changes;
+}
+
+void carry_out(BookChanges changes, Repository& repository) {
+  for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(book_key(id, repository.put_book(id, book)));
   repository.store().flush();
-  repository.store().remove_all(old_keys);
-  return taken;
+  repository.store().remove_all(std::vector(changes.old_keys.begin(), changes.old_keys.end()));
 }
 
 std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono::seconds grace) {
@@ -101,17 +109,21 @@ std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono
   return commits;
 }
 
-// Keys that nothing needs, with what is known of them.
+// Keys that nothing needs once books have changed so, with what is known of them.
 std::map<std::string, Store::Listed> unneeded(const Repository& repository, const History& history,
-                                              const std::set<Digest>& unfinished) {
+                                              const std::set<Digest>& unfinished, const BookChanges& changes) {
   std::set<std::string> needed;
+  const auto need_objects_of = [&](const RecipeBook& book) {
+    for (const Recipe& recipe : book.recipes) {
+      if (!recipe.reference) needed.insert(object_key(recipe.bytes.object));
+    }
+  };
   for (const auto& [id, commit] : history.commits()) {
     if (unfinished.contains(id)) continue;
     for (const StoredBook& stored : commit.books) {
-      for (const Recipe& recipe : stored.book.recipes) {
-        if (!recipe.reference) needed.insert(object_key(recipe.bytes.object));
-      }
+      if (!changes.old_keys.contains(stored.key)) need_objects_of(stored.book);
     }
+    if (const auto found = changes.new_books.find(id); found != changes.new_books.end()) need_objects_of(found->second);
   }
   std::map<std::string, Store::Listed> keys;
   for (const char* folder : {"objects/", "commits/", "recipes/"}) {
@@ -143,18 +155,14 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
   require_recipes(history, unfinished);
-  const std::set<Digest> given_up = expired(history, now_s, grace);
+  BookChanges changes = changes_after(history, expired(history, now_s, grace));
+  report.given_up = changes.given_up;
   if (mode == GcMode::carry_out) {
-    report.given_up = take_recipes(repository, history, given_up);
+    carry_out(std::exchange(changes, {}), repository);
     if (!report.given_up.empty()) history = History::read(repository, execution);
-  } else {
-    for (const Digest& id : given_up) {
-      if (std::ranges::any_of(history.at(id).books, [](const StoredBook& each) { return !each.book.squashed; }))
-        report.given_up.push_back(id);
-    }
   }
 
-  auto keys = unneeded(repository, history, unfinished);
+  auto keys = unneeded(repository, history, unfinished, changes);
   if (grace.count() == 0) {
     plan = GcPlan{now_s + 1, {}};  // whatever is there now
     for (const auto& [key, listed] : keys) plan->keys.push_back(key);

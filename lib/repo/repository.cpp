@@ -17,11 +17,11 @@ constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
 std::string book_folder(const Digest& commit) { return "recipes/" + commit.hex() + "/"; }
 
-std::string book_key(const Digest& commit, const Digest& book) { return book_folder(commit) + book.hex() + ".json"; }
-
 }  // namespace
 
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
+
+std::string book_key(const Digest& commit, const Digest& book) { return book_folder(commit) + book.hex() + ".json"; }
 
 std::optional<Digest> commit_of_book(const std::string& key) {
   const std::filesystem::path path = key;

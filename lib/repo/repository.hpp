@@ -92,6 +92,7 @@ class Repository {
 };
 
 std::string commit_key(const Digest& id);
+std::string book_key(const Digest& commit, const Digest& book);
 /// The commit whose recipe book has that key; nothing when it is the key of none.
 std::optional<Digest> commit_of_book(const std::string& key);
 

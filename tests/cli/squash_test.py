@@ -276,6 +276,18 @@ class SquashTest(testing.Case):
         self.assertGreater(second["removed"], 0)
         self.pulls_only((0, 1, 6, 7, *([3] if self.leads_through(3) else [])))
 
+    def test_a_dry_run_says_what_a_run_does(self):
+        self.squash("step:1..main")
+        time.sleep(1.1)
+        for grace in ("1", "0"):
+            before = testing.describe(self.repo)
+            said = self.gc("--grace", grace, "--dry-run")
+            self.assertEqual(testing.describe(self.repo), before)
+            # A run that finds the plan of one before it removes what that says.
+            self.assertEqual(self.gc("--grace", grace), said)
+            self.assertGreater(said["removed" if grace == "0" else "planned"], 3)
+        self.pulls_only((0, 1, 6, 7))
+
     def test_the_clock_is_the_stores(self):
         self.squash("step:1..main")
         for path in (self.repo / "recipes").rglob("*.json"):
