@@ -145,8 +145,8 @@ int print_error(Context& context, const Error& error) {
     context.print({{"error",
                     {{"status", status},
                      {"command", context.command},
-                     {"object", printable(error.object())},
-                     {"what", printable(error.what())},
+                     {"object", error.object()},
+                     {"what", error.what()},
                      {"hint", error.hint()}}}});
   }
   return status;

@@ -200,6 +200,9 @@ class JsonTest(testing.Case):
         out = self.run_ok("apply", "--json", self.scratch / "old/model.safetensors", self.scratch / "delta", "-o",
                           os.fsencode(self.scratch) + b"/\xff")
         self.assertTrue(json.loads(out)["output"].endswith("/\N{REPLACEMENT CHARACTER}"))
+        for name, printed in ((b"no\x1bsuch", "no\x1bsuch"), (b"no\xffsuch", "no\N{REPLACEMENT CHARACTER}such")):
+            done = self.run_any("pull", "--json", name, self.scratch / "out")
+            self.assertEqual(json.loads(done.out)["error"]["object"], printed)
 
 
 def examples():
