@@ -24,10 +24,6 @@ struct PullArguments {
 
 int run_pull(const PullArguments& arguments, Context& context) {
   const OpenedCommit opened = open_commit(arguments.location, context);
-  if (std::filesystem::exists(std::filesystem::path(arguments.directory) / "wdelta.json")) {
-    throw Error(Fault::usage, arguments.directory, "is a repository, or a delta",
-                "name a directory for the checkpoint");
-  }
   const auto pull_as_asked = arguments.swap ? pull_swap : pull;
   const PullReport report = pull_as_asked(*opened.repository, opened.commit, arguments.directory,
                                           arguments.force ? LocalChanges::discard : LocalChanges::refuse,

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/path.hpp"
 #include "checkpoint/stability.hpp"
 #include "context.hpp"
 #include "format.hpp"
@@ -122,12 +123,8 @@ void print_report(const PushReport& report) {
 
 // A repository inside the checkpoint would be pushed into itself.
 void refuse_repository_inside(const std::string& checkpoint, const std::string& repository) {
-  namespace fs = std::filesystem;
   const auto directory = directory_named(repository);
-  if (!directory) return;
-  const fs::path inside =
-      fs::weakly_canonical(fs::absolute(*directory)).lexically_relative(fs::weakly_canonical(fs::absolute(checkpoint)));
-  if (inside.empty() || *inside.begin() == "..") return;
+  if (!directory || !lies_within(*directory, checkpoint)) return;
   throw Error(Fault::usage, repository, "lies inside the checkpoint", "keep the repository somewhere else");
 }
 

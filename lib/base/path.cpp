@@ -63,6 +63,14 @@ const char* why_not_a_place(std::string_view path) {
   return nullptr;
 }
 
+bool lies_within(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto real = [](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  const std::filesystem::path between = real(inner).lexically_relative(real(outer));
+  return !between.empty() && *between.begin() != "..";
+}
+
 void require_place(std::string_view path, const std::string& object) {
   if (const char* reason = why_not_a_place(path)) {
     throw Error(Fault::corrupt, object, fmt::format("path {:?}", path.substr(0, 200)).append(" ").append(reason));

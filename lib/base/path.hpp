@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace wdelta {
 /// relative, parts separated by '/', none of them empty, ".", ".." or ".wdelta" (in any case), no backslash, no control
 /// character, valid UTF-8, at most 4,096 bytes.
 const char* why_not_a_place(std::string_view path);
+
+/// Whether `inner` is `outer` or lies below it, through symlinks too, as far as the two exist.
+bool lies_within(const std::filesystem::path& inner, const std::filesystem::path& outer);
 
 /// Throws corrupt, naming `object`, unless `path` may be a file's place.
 void require_place(std::string_view path, const std::string& object);

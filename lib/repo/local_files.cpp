@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/local_files.hpp"
 
+#include "base/error.hpp"
 #include "base/reader_digest.hpp"
 
 #include <algorithm>
@@ -25,6 +26,20 @@ PullState::Pulled LocalFiles::Held::pulled() const {
   PullState::Pulled pulled{digest, *file.stamp};
   if (!is_settled) pulled.stamp.ctime_ns = PullState::k_no_ctime_ns;
   return pulled;
+}
+
+void require_unchanged(const std::filesystem::path& directory, const std::string& place, const LocalFiles& local) {
+  const std::filesystem::path path = directory / place;
+  const auto held = local.held.find(place);
+  if (held != local.held.end()) {
+    const auto stamp = stamp_of(path);
+    if (!stamp || *stamp == held->second.file.stamp) return;
+  } else if (std::ranges::binary_search(local.changed, place) ||
+             std::ranges::binary_search(local.loaded_strays, place) || !exists(symlink_status(path))) {
+    return;
+  }
+  throw Error(Fault::local, path.string(), "was changed while pull was at work",
+              "it is as it was left; pull again says what differs");
 }
 
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,

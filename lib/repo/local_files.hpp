@@ -32,6 +32,10 @@ struct LocalFiles {
   std::vector<std::string> strays;         ///< other unknown ones: files, FIFOs, symlinks to nothing
 };
 
+/// Throws local when there is a file at `place` that is not what survey() found there: whoever changed it since, no
+/// force was asked for that.
+void require_unchanged(const std::filesystem::path& directory, const std::string& place, const LocalFiles& local);
+
 /// Looks at every file; its pull holds the lock. Reads those that the state does not vouch for: a stamp is believed
 /// only when it is older than the state, and than the hashing of its file, by more than the grain of its clock.
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,

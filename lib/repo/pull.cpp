@@ -95,7 +95,7 @@ PullState state_at_work(const Repository& repository, const Manifest& manifest, 
 
 PullReport pull(const Repository& repository, const Commit& commit, const fs::path& directory,
                 LocalChanges local_changes, const Engine& engine, const Execution& execution) {
-  require_pullable(directory);
+  require_pullable(directory, repository);
   const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
   const PullSite site(directory, PullWay::in_place, execution);
   const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
@@ -134,21 +134,26 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   // Weights that a pull was killed over are a mixture already.
   if (!before.expected.empty()) aside.weights_change();
   execution.progress->begin("pulling", report.written_bytes);
-  for (const std::string& place : plan.in_the_way) {
+  const auto remove = [&](const std::string& place) {
+    require_unchanged(directory, place, local);
     aside.weights_change();
     remove_place(directory, place);
     state.files.erase(place);
-  }
+  };
+  std::ranges::for_each(plan.in_the_way, remove);
   std::mutex mutex;  // of the directory's places, the state and what is aside
   const auto write = [&](const ManifestFile& file, const Execution& on) {
     const std::string& place = file.identity.path;
     std::unique_lock lock(mutex);
     const fs::path path = real_place(directory, place);
     lock.unlock();
-    const FileStamp stamp = writer.write(file, path, on);
+    const FileStamp stamp = writer.write(file, path, on, [&] {
+      require_unchanged(directory, place, local);
+      const std::lock_guard before(mutex);
+      aside.weights_change();
+    });
     lock.lock();
     state.files[place] = {file.identity.digest, stamp};
-    aside.weights_change();
   };
   for (const Files files : parts_of(plan)) {
     for_each_file(
@@ -156,13 +161,14 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
         [&](std::size_t index, const Execution& on) { write(*files[index], on); },
         [&](std::size_t index, const Execution& on) { writer.fetch_ahead(*files[index], on); });
   }
-  for (const std::string& place : plan.removed) {
-    aside.weights_change();
-    remove_place(directory, place);
-    state.files.erase(place);
-  }
+  std::ranges::for_each(plan.removed, remove);
   for (const ManifestFile* file : plan.missing_entrances) write(*file, execution);
   for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
+  for (const auto& [place, file] : state.files) {
+    if (const auto stamp = stamp_of(directory / place); stamp && *stamp == file.stamp) continue;
+    throw Error(Fault::local, (directory / place).string(), "was changed while pull was at work",
+                "pull again says what differs");
+  }
   state.commit = commit.id;
   state.expected.clear();
   let_settle(state);

@@ -32,6 +32,20 @@ void refuse_local_changes(const fs::path& directory, const LocalFiles& local) {
       "--force replaces or removes them");
 }
 
+// A repository, or a delta between directories.
+bool is_of_wdelta(const fs::path& directory) { return fs::exists(directory / k_settings_key); }
+
+// By force what a loader would pick up is removed, but not out of somebody's repository.
+void refuse_to_remove_from_others(const fs::path& directory, const std::vector<std::string>& loaded_strays) {
+  for (const std::string& place : loaded_strays) {
+    for (fs::path around = fs::path(place).parent_path(); !around.empty(); around = around.parent_path()) {
+      if (!is_of_wdelta(directory / around)) continue;
+      throw Error(Fault::local, (directory / around).string(), "is a repository or a delta: nothing in it is removed",
+                  "move it away");
+    }
+  }
+}
+
 // Writing to these places, or taking strays along, would find out too, but only after some or all of the work.
 void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
   const auto lies_in = [](const std::string& inner, const std::string& outer) {
@@ -84,7 +98,18 @@ NeededRoom needed_room(const Store& store, const fs::path& directory, const Pull
 
 }  // namespace
 
-void require_pullable(const fs::path& directory) {
+void require_pullable(const fs::path& directory, const Repository& repository) {
+  const fs::path real = fs::weakly_canonical(fs::absolute(directory));
+  for (fs::path around = real; around.has_relative_path(); around = around.parent_path()) {
+    if (!is_of_wdelta(around)) continue;
+    throw Error(Fault::usage, directory.string(), "is a repository or a delta, or lies in one",
+                "name a directory for the checkpoint");
+  }
+  const auto store = directory_named(repository.name());
+  if (store && lies_within(*store, directory)) {
+    throw Error(Fault::usage, directory.string(), fmt::format("holds the repository {}", repository.name()),
+                "keep the repository somewhere else");
+  }
   if (fs::exists(directory) && !fs::is_directory(directory)) {
     throw Error(Fault::local, directory.string(), "is not a directory");
   }
@@ -101,6 +126,7 @@ PullStart start_pull(const fs::path& directory, const Commit& commit, const Reci
   execution.progress->begin("looking at local files", 0);
   start.local = survey(directory, start.before, commit.manifest, recipes, execution);
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, start.local);
+  refuse_to_remove_from_others(directory, start.local.loaded_strays);
   refuse_in_the_way(directory, start.local.strays, commit.manifest);
   start.plan = plan_pull(commit.manifest, start.local);
   return start;

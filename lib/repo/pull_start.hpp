@@ -26,12 +26,13 @@ struct PullRoom {
   std::uint64_t spooled_bytes = 0;  ///< where the store keeps what is read, at the worst
 };
 
-/// Throws local for something that no pull writes into: a file, or a directory whose state is behind a symlink.
-void require_pullable(const std::filesystem::path& directory);
+/// Throws local for something that no pull writes into: a file, or a directory whose state is behind a symlink; usage
+/// for one that lies in a repository or in a delta, or that `repository` lies in.
+void require_pullable(const std::filesystem::path& directory, const Repository& repository);
 
 /// Removes what a killed pull left in `directory`, looks at every file in it, and says what is to be done. Throws
-/// local, naming them, when files were changed locally and are not to be discarded, and for one that is not of any
-/// commit and in the way of this one. `commit` must outlive what it returns.
+/// local, naming them, when files were changed locally and are not to be discarded, for one that is not of any commit
+/// and in the way of this one, and for weights that lie in a repository. `commit` must outlive what it returns.
 PullStart start_pull(const std::filesystem::path& directory, const Commit& commit, const RecipeGraph& recipes,
                      LocalChanges local_changes, const Execution& execution);
 

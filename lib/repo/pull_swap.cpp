@@ -73,7 +73,7 @@ void take_late_strays_along(const PullSite& site, const std::set<std::string>& k
 // pull; strays in there are links or copies, so that none is lost. Killed behind it, the directory is the commit.
 PullReport pull_swap(const Repository& repository, const Commit& commit, const fs::path& directory,
                      LocalChanges local_changes, const Engine& engine, const Execution& execution) {
-  require_pullable(directory);
+  require_pullable(directory, repository);
   const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
   PullSite site(directory, PullWay::swap, execution);
   const bool replaces = site.is_there();
@@ -141,6 +141,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   let_settle(state);
   save_pull_state(site.sibling(), state);  // says that it is complete
   sync_tree(site.sibling());
+  for (const auto& [place, held] : local.held) require_unchanged(site.directory(), place, local);
   execution.check_stop();
   site.exchange();
   if (replaces) take_late_strays_along(site, known, execution);

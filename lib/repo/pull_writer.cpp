@@ -57,7 +57,8 @@ void PullWriter::fetch_ahead(const ManifestFile& file, const Execution& executio
   }
 }
 
-FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution) {
+FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution,
+                            const std::function<void()>& before_replacing) {
   OutputFile output(path, Durability::synced);
   if (file.content) {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
@@ -69,6 +70,7 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
   } else {
     write_bytes(file, output, execution);
   }
+  before_replacing();
   return commit(file, output, path);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,8 +39,11 @@ class PullWriter {
   /// Where objects are kept open and come over a network: fetches the deltas that write() will take for `file`, which
   /// is going to be written. While another file is written, so that the network and the processors work at a time.
   void fetch_ahead(const ManifestFile& file, const Execution& execution);
-  /// Writes it to `path`, checked and whole; returns its stamp there. Several may be written at a time.
-  FileStamp write(const ManifestFile& file, const std::filesystem::path& path, const Execution& execution);
+  /// Writes it to `path`, checked and whole; returns its stamp there. Several may be written at a time. Once all of it
+  /// is there, and before it has its name, before_replacing() is called, which may throw.
+  FileStamp write(
+      const ManifestFile& file, const std::filesystem::path& path, const Execution& execution,
+      const std::function<void()>& before_replacing = [] {});
   /// The same for one that was not expected, by a copy of `held`, which should have its bytes; where they turn out to
   /// be others, it is fetched.
   FileStamp copy(const ManifestFile& file, const std::filesystem::path& held, const std::filesystem::path& path,

@@ -17,8 +17,8 @@ class StraysTest(testing.Case):
         super().setUp()
         self.repo, self.out = self.scratch / "repo", self.scratch / "out"
 
-    def push_steps(self, count=2):
-        self.steps = self.make_run("run", "--size", "1M", "--shards", 2, "--steps", count)
+    def push_steps(self, count=2, size="1M"):
+        self.steps = self.make_run("run", "--size", size, "--shards", 2, "--steps", count)
         self.ids = [self.run_ok("push", step, self.repo, "--step", i).strip() for i, step in enumerate(self.steps)]
 
     def at(self, step):
@@ -165,6 +165,24 @@ class StraysTest(testing.Case):
         self.assertEqual(sorted(self.out.glob("**/*.safetensors")),
                          sorted(self.out / path.name for path in self.steps[1].glob("*.safetensors")))
         self.run_fails(9, "push", self.out, self.repo, says="its name")
+
+    def test_nothing_is_pulled_over_a_repository(self):
+        """Neither the one that is pulled from, nor one that lies where weights would be removed by force."""
+        self.push_steps(size="4M")  # so that objects are shards
+        model = self.scratch / "model"
+        shutil.copytree(self.steps[0], model)
+        inner, link = model / "repo", self.scratch / "link"
+        shutil.copytree(self.repo, inner)
+        link.symlink_to(inner)
+        before = testing.describe(model)
+        for way in WAYS:
+            for words in ((inner, model), (link, model), (inner, inner / "objects"), (inner, link / "commits" / "new"),
+                          (self.repo, inner), (self.repo, inner / "weights")):
+                self.run_fails(2, "pull", "-f", *way, *words, absent=inner / "weights")
+            self.run_fails(3, "pull", "-f", *way, self.repo, model, says=str(inner))
+            self.assertEqual({path: what for path, what in testing.describe(model).items() if ".wdelta" not in path},
+                             before)
+        self.run_ok("verify", inner)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in the middle of a pull. Somebody edits the directory: no edit is lost unasked, and no pull says that
+a directory is a commit which it is not. A disk fails: no loader starts on a mixture."""
+
+import errno
+import shutil
+
+import kill_points
+import testing
+
+EDIT = b"edited meanwhile"
+
+
+class PullMeanwhileTest(testing.Case):
+    def setUp(self):
+        super().setUp()
+        kill_points.require(self)
+        self.repo, self.out, tensors = self.scratch / "repo", self.scratch / "out", self.some_weights(3, 900)
+        kept = self.some_weights(1, 900)
+        for step in ("0", "1"):
+            for shard in "abc":
+                self.write_weights(f"{step}/{shard}.safetensors", tensors)
+            self.write_weights(f"{step}/kept.safetensors", kept)
+            if step == "0":
+                self.write_weights("0/gone.safetensors", kept)
+            self.write(f"{step}/config.json", "{}" + 40 * " ")
+            self.write(f"{step}/model.safetensors.index.json", f'{{"step": {step}}}')
+            self.run_ok("push", self.scratch / step, self.repo, "--step", step)
+            tensors = self.moved(tensors)
+
+    def points_of(self, *words):
+        """The calls by which a pull of step 1 over step 0 changes something."""
+        self.begin()
+        log = self.scratch / "points"
+        log.unlink(missing_ok=True)
+        self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
+        return [point for point in kill_points.read_log(log) if not point.writes and not point.syncs]
+
+    def begin(self):
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.run_ok("pull", f"{self.repo}@step:0", self.out)
+
+    def edit(self, name):
+        with open(self.out / name, "r+b") as file:
+            file.seek(-len(EDIT), 2)
+            file.write(EDIT)
+
+    def edited_at(self, point, words, name):
+        """What the pull ended with that went on once a file was edited."""
+        self.begin()
+        pull = kill_points.Paused(self, point.number, *words)
+        self.edit(name)
+        return pull.go_on()
+
+    def check_edits(self, name, is_end, *options):
+        """Edits it at every point before the last one that is the end: of what is looked at."""
+        words = "pull", *options, "-j1", f"{self.repo}@step:1", self.out
+        points = self.points_of(*words)
+        end = max(number for number, point in enumerate(points) if is_end(point))
+        self.assertGreater(end, 3)
+        for point in points[:end]:
+            with self.subTest(name=name, options=options, number=point.number, point=point.told(self.scratch)):
+                done = self.edited_at(point, words, name)
+                self.assertTrue((self.out / name).read_bytes().endswith(EDIT))
+                self.assertEqual(done.code, 3, self.told(done))
+                self.assert_one_line_error(done)
+                self.assertIn(name, done.err)
+                again = self.run_any("pull", f"{self.repo}@step:1", self.out)
+                self.assertEqual(again.code, 3, self.told(again))
+                self.assertIn(name, again.err)
+                self.run_ok("pull", "-f", f"{self.repo}@step:1", self.out)
+                self.assert_same_tree(self.out, self.scratch / "1")
+
+    def test_a_file_that_is_to_be_replaced(self):
+        for name in ("b.safetensors", "c.safetensors"):
+            self.check_edits(name, lambda point, name=name: point.other == str(self.out / name))
+
+    def test_a_file_that_is_to_be_removed(self):
+        self.check_edits("gone.safetensors", lambda point: point.path == str(self.out / "gone.safetensors"))
+
+    def test_a_file_that_is_kept(self):
+        self.check_edits("kept.safetensors", lambda point: point.path == str(self.out / ".wdelta/aside/config.json"))
+
+    def test_any_file_of_a_directory_that_is_exchanged(self):
+        for name in ("a.safetensors", "kept.safetensors", "config.json"):
+            self.check_edits(name, lambda point: point.call == "renameat2", "--swap")
+
+    def test_a_disk_that_fails_to_sync(self):
+        words = "pull", "-j1", f"{self.repo}@step:1", self.out
+        self.points_of(*words)
+        trees = [testing.describe(self.scratch / step) for step in ("0", "1")]
+        syncs = [point for point in kill_points.read_log(self.scratch / "points") if point.syncs]
+        self.assertGreater(len(syncs), 6)
+        for point in syncs:
+            with self.subTest(number=point.number, point=point.told(self.scratch)):
+                self.begin()
+                at = f"fail:{point.number}:{errno.EIO}"
+                self.run_any(*words, env=kill_points.environment(self.scratch, at))
+                self.assertIsNone(kill_points.mixture(testing.describe(self.out), trees))
+                self.run_ok(*words)
+                self.assert_same_tree(self.out, self.scratch / "1")
+
+
+if __name__ == "__main__":
+    testing.main()
