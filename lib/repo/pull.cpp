@@ -98,7 +98,9 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   require_pullable(directory, repository);
   const RecipeGraph recipes = repository.recipes(commit);  // before anything is made here
   const PullSite site(directory, PullWay::in_place, execution);
-  const auto [before, local, plan] = start_pull(directory, commit, recipes, local_changes, execution);
+  const PullStart start = start_pull(directory, commit, recipes, local_changes, execution);
+  const LocalFiles& local = start.local;
+  const PullPlan& plan = start.plan;
   const Manifest& manifest = commit.manifest;
   PullWriter writer(repository, recipes, local, incoming_folder(directory), engine);
   const Store& store = repository.store();
@@ -132,7 +134,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     }
   }
   // Weights that a pull was killed over are a mixture already.
-  if (!before.expected.empty()) aside.weights_change();
+  if (!start.before.expected.empty()) aside.weights_change();
   execution.progress->begin("pulling", report.written_bytes);
   const auto remove = [&](const std::string& place) {
     require_unchanged(directory, place, local);
@@ -149,7 +151,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
     lock.unlock();
     const FileStamp stamp = writer.write(file, path, on, [&] {
       require_unchanged(directory, place, local);
-      const std::lock_guard before(mutex);
+      const std::lock_guard changing(mutex);
       aside.weights_change();
     });
     lock.lock();
