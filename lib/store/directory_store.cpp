@@ -137,7 +137,8 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
   if (!prefix.empty()) require_place(prefix.substr(0, prefix.size() - 1), name_);
   const fs::path top = root_ / prefix;
   std::error_code error;
-  fs::recursive_directory_iterator walk(top, error);
+  // What get() finds through a symlink is listed: who removes what nothing names must know all that names something.
+  fs::recursive_directory_iterator walk(top, fs::directory_options::follow_directory_symlink, error);
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return listed;
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string key = prefix + walk->path().lexically_relative(top).generic_string();
@@ -148,7 +149,12 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
     std::error_code looked;
     const fs::file_type type = walk->status(looked).type();
     if (type == fs::file_type::none) throw system_error(looked.value(), walk->path().string(), "stat");
-    if (type != fs::file_type::regular) continue;
+    if (type == fs::file_type::directory) continue;
+    if (type != fs::file_type::regular) {
+      // Removed since it was named; else it may stand in the place of what others need.
+      if (!fs::exists(walk->symlink_status(looked))) continue;
+      throw Error(Fault::corrupt, walk->path().string(), "is no file, nor a symlink to one", "move it away");
+    }
     if (const auto stamp = stamp_of(walk->path()))
       listed.push_back({key, stamp->size_bytes, stamp->mtime_ns / 1'000'000});
   }
@@ -205,7 +211,10 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s) {
     if (key_aside(place)) continue;  // it may still be needed
     const bool is_leftover = is_temporary_name(walk->path().filename().string()) || place.starts_with("staging/");
     std::error_code vanished;
-    if (!is_leftover || !walk->is_regular_file(vanished)) continue;
+    if (!is_leftover || walk->is_symlink(vanished)) continue;
+    const bool is_folder = walk->is_directory(vanished);
+    if (is_folder) walk.disable_recursion_pending();  // one that was being made, and is empty
+    if (!is_folder && !walk->is_regular_file(vanished)) continue;
     const auto stamp = stamp_of(walk->path());
     if (stamp && mtime_s(*stamp) < time_s) fs::remove(walk->path(), vanished);
   }

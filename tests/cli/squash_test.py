@@ -324,6 +324,24 @@ class SquashTest(testing.Case):
         self.assertEqual(testing.describe(self.repo / "objects"), had)
         self.run_ok("verify", self.repo)
 
+    def test_what_is_behind_symlinks_counts(self):
+        for folder in ("branches/main", "recipes/" + self.ids[0], "objects"):
+            (self.scratch / folder.replace("/", "-")).parent.mkdir(exist_ok=True)
+            moved = (self.repo / folder).rename(self.scratch / folder.replace("/", "-"))
+            (self.repo / folder).symlink_to(moved)
+        time.sleep(1.1)
+        self.assertEqual(self.gc("--grace", "0")["removed"], 0)
+        self.pulls_only(self.everything())
+
+    def test_what_is_no_file_is_not_passed_over(self):
+        newest = sorted((self.repo / "branches/main").iterdir())[-1]
+        newest.unlink()
+        for make in (os.mkfifo, lambda path: path.symlink_to("nothing")):
+            make(newest)
+            for command in (("verify", self.repo), ("gc", self.repo, "--grace", "0"), ("log", self.repo)):
+                self.run_fails(5, *command, says=newest.name)
+            newest.unlink()
+
     def test_what_is_not_of_wdelta_stays(self):
         for name in (".gitattributes", ".hidden/x", "objects/.keep", "notes.txt", ".wdelta-mine", "commits/.nfs0001",
                      ".a.wdelta-1234567"):

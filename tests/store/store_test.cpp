@@ -16,6 +16,7 @@
 #include <doctest/doctest.h>
 #include <latch>
 #include <map>
+#include <sys/stat.h>
 #include <thread>
 
 namespace wdelta {
@@ -426,7 +427,18 @@ TEST_CASE("a directory store's listing passes over no file that it cannot look a
   CHECK(fault_of([&] { store.list("a/"); }) == Fault::local);
   std::filesystem::remove(in_circles);
   std::filesystem::create_symlink("nothing", in_circles);
-  CHECK(store.list("a/").size() == 1);
+  CHECK(fault_of([&] { store.list("a/"); }) == Fault::corrupt);
+  std::filesystem::remove(in_circles);
+  mkfifo(in_circles.c_str(), 0600);
+  CHECK(fault_of([&] { store.list(""); }) == Fault::corrupt);
+  std::filesystem::remove(in_circles);
+  // What get() finds behind a symlink is listed.
+  std::filesystem::create_directory(scratch / "elsewhere");
+  std::filesystem::rename(scratch / "store/a/one", scratch / "elsewhere/one");
+  std::filesystem::create_symlink(scratch / "elsewhere", scratch / "store/b");
+  std::filesystem::create_symlink(scratch / "elsewhere/one", scratch / "store/a/one");
+  CHECK(store.list("").size() == 2);
+  CHECK(store.list("b/").size() == 1);
 }
 
 TEST_CASE("a location names a directory as a path or a file URL, and other schemes are unsupported") {
