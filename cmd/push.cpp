@@ -194,7 +194,7 @@ void add_push(CLI::App& app, Context& context) {
       .value_name("K=V")
       .repeated();
   declare(app, "--anchor", arguments->anchor,
-          "Store the weights whole as well, once the branch has moved (default: auto)")
+          "Store files whole as well, not as deltas alone, once the branch has moved (default: auto)")
       .value_name("WHEN")
       .one_of({"auto", "never", "now"});
   declare_flag(app, "--compress-anchors", arguments->compress_anchors,

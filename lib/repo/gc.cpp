@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace wdelta {
@@ -20,12 +21,17 @@ namespace {
 constexpr const char* k_clock_key = "gc/clock";
 
 // What time it is where the store is: clocks of machines that share one differ.
-std::int64_t clock_of(Store& store) {
+std::int64_t clock_of(Store& store, const Execution& execution) {
+  constexpr int k_most_looks = 10;  // a list may lag behind what was written
   store.put(k_clock_key, "");
-  for (const Store::Listed& listed : store.list("gc/")) {
-    if (listed.key == k_clock_key) return listed.written_ms / 1000;
+  for (int look = 0; look < k_most_looks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    execution.check_stop();
+    for (const Store::Listed& listed : store.list("gc/")) {
+      if (listed.key == k_clock_key) return listed.written_ms / 1000;
+    }
   }
-  throw Error(Fault::internal, k_clock_key, "is not there although it was just written");
+  throw Error(Fault::network, k_clock_key, "the store does not list it although it was just written");
 }
 
 // Commits that no entry of any branch or tag, old ones included, leads to: pushes that never came to their end.
@@ -145,7 +151,7 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
 
 GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcMode mode, const Execution& execution) {
   Store& store = repository.store();
-  const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store);
+  const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store, execution);
   GcReport report;
   if (mode == GcMode::carry_out) store.bring_back();  // first: it may be what a commit needs
   execution.progress->begin("reading the history", 0);

@@ -68,8 +68,15 @@ History History::read(const Repository& repository, const Execution& execution) 
     execution.check_stop();
     const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
     if (!id) continue;
+    Manifest manifest;
+    try {
+      manifest = repository.commit(*id).manifest;
+    } catch (const Error& error) {
+      // Another gc has taken it since, as nothing named it; where something does that is found below.
+      if (error.fault() == Fault::corrupt && repository.store().get(commit_key(*id)) == nullptr) continue;
+      throw;
+    }
     HistoryCommit& commit = history.commits_[*id];
-    const Manifest manifest = repository.commit(*id).manifest;
     commit.parent = manifest.parent;
     for (const ManifestFile& file : manifest.files) {
       (file.content ? commit.inlined : commit.files).push_back(file.identity);

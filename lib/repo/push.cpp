@@ -277,13 +277,22 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   repository.refs().move(RefKind::branch, options.branch, parent.branch, commit.id, execution);
   report.created = true;
   remember(turn, commit, checkpoint, execution);
-  put_tag(repository, options.tag, commit.id, execution);
+  // From here on the commit is there: whoever is told that something failed is told that, too.
+  const auto in_spite_of = [&](const Error& error) {
+    return Error(error.fault(), error.object(), error.what(),
+                 fmt::format("commit {} was made all the same, and is on branch {}", commit.id.hex(), options.branch));
+  };
+  try {
+    put_tag(repository, options.tag, commit.id, execution);
+  } catch (const Error& error) {
+    throw in_spite_of(error);
+  }
   if (options.anchor != AnchorChoice::never) {
     try {
       report.anchor_bytes = put_anchor(repository, commit, book, checkpoint, options, engine, execution);
     } catch (const Error& error) {
-      // The commit is safe and complete without it; an anchor only makes it cheaper to fetch.
-      if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw;
+      // It only makes the commit cheaper to fetch.
+      if (options.anchor == AnchorChoice::now || error.fault() == Fault::interrupted) throw in_spite_of(error);
       execution.progress->note(fmt::format("no anchor was stored: {}: {}", error.object(), error.what()));
     }
   }

@@ -88,8 +88,17 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
 
 std::vector<Digest> Refs::all_targets(RefKind kind) const {
   std::vector<Digest> targets;
-  for (const Store::Listed& listed : store_->list(ref_folder(kind)))
-    targets.push_back(read_ref_entry(*store_, listed.key).commit);
+  std::map<std::string, std::uint64_t> newest;
+  const std::vector<Store::Listed> entries = store_->list(ref_folder(kind));
+  for (const Store::Listed& listed : entries) targets.push_back(read_ref_entry(*store_, listed.key).commit);
+  for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const auto&) {
+    if (is_entry_number(last)) newest[name] = std::max(newest[name], parse_entry_number(last));
+  });
+  // A list may lag behind what was written. Contested entries wait for that themselves.
+  for (auto [name, number] : newest) {
+    while (number < k_last_entry_number && store_->get(entry_key(kind, name, number + 1)) != nullptr)
+      targets.push_back(read_ref_entry(*store_, entry_key(kind, name, ++number)).commit);
+  }
   return targets;
 }
 
@@ -126,16 +135,29 @@ void Refs::move(RefKind kind, const std::string& name, const RefState& before, c
 void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {
   const std::string key = entry_key(kind, name, before.number + 1);
   const RefEntry entry{commit, random_hex(k_write_digits), {}};
+  const char* const word = kind == RefKind::branch ? "branch" : "tag";
+  std::optional<Error> failure;
   try {
-    if (store_->create(key, to_text(entry))) return;
+    if (store_->create(key, to_text(entry)) && !store_->is_remote()) return;
   } catch (const Error& error) {
-    // The reply was lost; what is there now tells what became of it.
-    if (error.fault() != Fault::network || store_->get(key) == nullptr) throw;
+    if (error.fault() == Fault::interrupted) throw;
+    failure = error;
   }
+  // Over a network a reply is lost, or says something else than what was done: what is there tells what became of it.
+  bool is_there = false;
+  try {
+    is_there = store_->get(key) != nullptr;
+  } catch (const Error&) {
+    if (!failure) throw;
+    throw Error(failure->fault(), failure->object(),
+                fmt::format("{}; whether it was done, and the {} moved, is not known", failure->what(), word),
+                "nothing was lost; push again once the store can be reached");
+  }
+  if (!is_there && failure) throw *failure;
+  if (!is_there) throw Error(Fault::network, key, "the store says that it took it, and does not have it", "push again");
   // Ours after all, when a store repeated the request behind our back.
   if (read_ref_entry(*store_, key).write == entry.write) return;
-  throw Error(Fault::conflict, name,
-              fmt::format("{} was moved by someone else meanwhile", kind == RefKind::branch ? "branch" : "tag"),
+  throw Error(Fault::conflict, name, fmt::format("{} was moved by someone else meanwhile", word),
               "nothing was lost; look at the log and push again");
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "repo/ref_entry.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <utility>
@@ -90,7 +91,8 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_
 Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_ptr<Models> models) {
   auto settings = read_settings(*store);
   if (settings) return {std::move(store), std::move(*settings), std::move(models)};
-  if (store->list("").empty()) {
+  const auto is_probe = [](const Store::Listed& listed) { return listed.key.starts_with(k_probe_prefix); };
+  if (std::ranges::all_of(store->list(""), is_probe)) {
     const std::optional<Contest> contest = contest_for(*store);
     const std::string text = to_text(new_settings(contest));
     if (contest) {

@@ -122,6 +122,10 @@ class Store {
   virtual void remove_leftovers(std::int64_t time_s) = 0;
 };
 
+/// What the keys begin with that a store writes to find out what it can do, for a moment: they say nothing of whether
+/// anything is there.
+inline constexpr const char* k_probe_prefix = "probe-";
+
 /// Reads a document of at most `limit_bytes`; nothing when it is not there. Throws corrupt when it is larger.
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes);
 

@@ -6,6 +6,7 @@ import datetime
 import re
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -173,6 +174,84 @@ class Writers(S3Case):
         self.run_ok("pull", REPO, self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", third)
 
+    def test_an_entry_that_was_only_said_to_be_taken(self):
+        self.serve()
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        self.s3.faults = [Fault("says:", 1, "^PUT .*/branches/")]
+        self.run_fails(8, "push", second, REPO, says="does not have it")
+        self.run_ok("push", second, REPO)
+        self.run_ok("verify", REPO)
+
+    def test_what_was_made_all_the_same_is_told(self):
+        self.serve()
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        self.s3.faults = [Fault("status:403", 100, "^PUT .*/tags/")]
+        done = self.run_any("push", second, REPO, "--tag", "v1")
+        self.assertEqual(done.code, 8, self.told(done))
+        self.s3.faults = []
+        self.assertIn(self.run_ok("log", "-v", "-n", "1", REPO).split()[0], done.err)
+
+    def test_what_a_killed_first_push_asked_the_store_with_is_in_nobodys_way(self):
+        self.serve()
+        checkpoint, = self.some_history(1)
+        self.s3.faults = [Fault("status:403", 100, "^DELETE ")]
+        self.run_ok("push", checkpoint, REPO)
+        left = [key for key in self.s3.buckets["bucket"] if "/probe-" in key]
+        self.assertEqual(len(left), 1)
+        self.s3.faults = []
+        for key in [key for key in self.s3.buckets["bucket"] if key not in left]:
+            del self.s3.buckets["bucket"][key]
+        self.run_ok("push", checkpoint, REPO)
+        self.run_ok("verify", REPO)
+        time.sleep(1.1)
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.assertEqual([key for key in self.s3.buckets["bucket"] if "/probe-" in key], [])
+
+    def test_a_push_while_verify_looks_at_commits(self):
+        self.serve()
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        pushed = []
+
+        def push_before(request):
+            if "prefix=runs%2Fme%2Fcommits" in request and not pushed:
+                pushed.append(None)
+                pushed.append(self.run_ok("push", second, REPO))
+
+        self.s3.fault_for = push_before
+        for options in ((), ("--quick",), ("--deep",)):
+            pushed.clear()
+            self.run_ok("verify", REPO, *options)
+            self.assertEqual(len(pushed), 2)
+
+    def test_a_list_that_lacks_what_is_there_is_not_believed(self):
+        self.serve()
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        nothing = "says:<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+        self.s3.faults = [Fault(nothing, 100, r"\?list-type")]
+        self.run_fails(5, "verify", REPO, says="wdelta.json")
+        # The newest entry is missing from the list alone.
+        self.s3.faults = []
+        second = self.run_ok("push", self.scratch / "c0", REPO, "-m", "again", "--step", "7").strip()
+        everything = self.s3.buckets["bucket"]
+        key, = [key for key in everything if key.endswith("/branches/main/0000000000000002")]
+        page = ("<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>" + key[:-1] + "1</Key><Size>200"
+                "</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>")
+        self.s3.faults = [Fault("says:" + page, 100, r"prefix=runs%2Fme%2Fbranches")]
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.s3.faults = []
+        self.assertIn(second, self.run_ok("log", "-v", REPO))
+        self.run_ok("verify", REPO, "--deep")
+
+    def test_gc_waits_for_a_list_that_lags(self):
+        self.serve()
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        nothing = "says:<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+        self.s3.faults = [Fault(nothing, 2, r"prefix=runs%2Fme%2Fgc")]
+        self.run_ok("gc", REPO)
+
     def test_a_store_that_ignores_conditions_has_contested_entries(self):
         self.serve(ignores_conditions=True)
         first, second, third = self.some_history(3)
@@ -232,6 +311,26 @@ class LargeObjects(S3Case):
         self.run_ok("push", self.large_checkpoint(70), REPO)
         self.run_ok("verify", REPO)
 
+    def test_a_completion_is_believed_only_when_it_says_so(self):
+        checkpoint = self.large_checkpoint(70)
+        for text in ("", '<?xml version="1.0" encoding="UTF-8"?>  ', "<Error><Code>InternalErr", "<html>hello</html>",
+                     "<Error><Code>InternalError</Code><Message>try again</Message></Error>"):
+            with self.subTest(text):
+                self.serve()
+                self.s3.faults = [Fault(f"says:{text}", 100, r"^POST .*uploadId=")]
+                self.run_fails(8, "push", checkpoint, REPO)
+                self.run_fails(4, "log", REPO)
+                self.s3.faults = [Fault(f"says:{text}", 2, r"^POST .*uploadId=")]
+                self.run_ok("push", checkpoint, REPO)
+                self.run_ok("verify", REPO)
+
+    def test_a_list_of_uploads_that_begins_anew_each_time_ends(self):
+        self.serve()
+        self.s3.faults = [Fault("says:<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k"
+                                "</NextKeyMarker></ListMultipartUploadsResult>", 50, r"\?uploads=?&prefix")]
+        self.run_ok("push", self.large_checkpoint(70), REPO)
+        self.assertLess(len(self.requests(r"uploads=?&")), 8)
+
     def test_a_download_that_broke_off_goes_on_where_it_stood(self):
         self.serve()
         checkpoint = self.large_checkpoint(40)
@@ -256,8 +355,15 @@ class LargeObjects(S3Case):
         self.serve()
         checkpoint = self.large_checkpoint(40)
         self.run_ok("push", checkpoint, REPO)
-        self.s3.faults = [Fault("reset", 8, "/objects/")]
+        count = [0]
+
+        def cut_all_but_the_first(request):
+            count[0] += "/objects/" in request
+            return Fault("reset") if "/objects/" in request and 1 < count[0] < 20 else None
+
+        self.s3.fault_for = cut_all_but_the_first
         self.run_ok("pull", REPO, self.scratch / "out")
+        self.assertGreater(count[0], 20)
         self.assert_same_tree(self.scratch / "out", checkpoint)
 
     def test_an_address_that_is_not_good_any_more_is_asked_for_again(self):

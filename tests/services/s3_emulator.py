@@ -51,6 +51,7 @@ class Fault:
     """What goes wrong with the next requests: `kind`, for `count` of those that `matches` (method and path) describes.
 
     status:N      answers N, with nothing done
+    says:TEXT     answers 200 and that text, with nothing done
     reset         closes the connection in the middle of the answer's body
     truncate      sends half of the body, then ends in good order
     slow          sends the body in small pieces with pauses
@@ -148,6 +149,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 status = int(self.fault.kind[7:])
                 raise Refusal(status, {503: "SlowDown", 429: "TooManyRequests", 507: "QuotaExceeded"}.get(status, "Odd"),
                               **self.fault.headers)
+            if self.fault and self.fault.kind.startswith("says:"):
+                self.reply(200, self.fault.kind[5:].encode())
+                return
             if self.fault and self.fault.kind == "drop":
                 self.close_connection = True
                 return

@@ -182,6 +182,28 @@ TEST_CASE("a body cut short is no answer") {
   CHECK(count == 3);
 }
 
+TEST_CASE("a body that is cut short far on is tried again without end only while that leads further") {
+  std::atomic<int> count = 0;
+  TinyServer server([&](const ReceivedRequest&) {
+    ++count;
+    return "HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + std::string(300'000, 'x') + "!close";
+  });
+  HttpClient client(quick(), {});
+  const auto tries = [&](const std::function<HttpRequest()>& request) {
+    count = 0;
+    CHECK(fault_of([&] { send_with_retries(client, request, Repeat::harmless); }) == Fault::network);
+    return count.load();
+  };
+  CHECK(tries([&] { return get_of(server.url()); }) == 7);
+  std::uint64_t begun = 0;
+  CHECK(tries([&] {
+          HttpRequest request = get_of(server.url());
+          const std::uint64_t begin = 300'000 * std::min<std::uint64_t>(begun++, 30);  // then it stands still
+          request.headers.push_back(range_header({begin, 1'000'000}));
+          return request;
+        }) == 30 + 7);
+}
+
 TEST_CASE("a server that stands still, or is not there, is a network failure that names it") {
   TinyServer server([](const ReceivedRequest&) { return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nha!stall"; });
   NetworkOptions options = quick();
@@ -250,6 +272,11 @@ TEST_CASE("the wait that a server asks for is read from either header") {
   CHECK(waits({{"RateLimit", ""}}) == -1);
   CHECK(waits({{"Retry-After", "soon"}}) == -1);
   CHECK(waits({{"Retry-After", "-5"}}) == -1);
+  for (const char* const far :
+       {"9300000000000000", "9223372036854775807", "99999999999999999999999", "Sun, 06 Nov 9994 08:49:40 GMT"}) {
+    CHECK(waits({{"Retry-After", far}}) > 1'000'000);
+    if (far[0] == '9') CHECK(waits({{"RateLimit", std::string("\"api\";r=0;t=") + far}}) > 1'000'000);
+  }
   CHECK(waits({{"Retry-After", "Sun, 06 Nov 1994 08:49:40 GMT"}}) == 3);
   CHECK(waits({{"Retry-After", "Sun, 06 Nov 1994 08:49:00 GMT"}}) == 0);
 }

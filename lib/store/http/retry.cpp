@@ -21,6 +21,7 @@ constexpr unsigned k_tries_unreachable = 4;
 constexpr std::chrono::milliseconds k_longest_wait{30'000};
 constexpr std::chrono::seconds k_longest_asked_for{1200};  // quotas are counted over 5 minutes
 constexpr std::uint64_t k_much_bytes = 256 << 10;
+constexpr long long k_most_seconds = 1'000'000'000;  // as good as any more, and no moment is too far for a clock
 
 bool is_transient(int status) {
   return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
@@ -58,14 +59,20 @@ std::string reason(const HttpOutcome& outcome) {
   return outcome.failure ? outcome.failure->what : fmt::format("status {}", outcome.response.status);
 }
 
+std::string range_of(const HttpRequest& request) {
+  const auto range = std::ranges::find(request.headers, "Range", &HttpHeader::name);
+  return range == request.headers.end() ? "" : range->value;
+}
+
 std::optional<long long> number_behind(const std::string& text, std::string_view name) {
   const std::size_t at = text.find(name);
   if (at == std::string::npos) return std::nullopt;
   long long value = 0;
   const char* begin = text.data() + at + name.size();
   const auto parsed = std::from_chars(begin, text.data() + text.size(), value);
+  if (parsed.ec == std::errc::result_out_of_range && *begin != '-') return k_most_seconds;
   if (parsed.ec != std::errc() || value < 0) return std::nullopt;
-  return value;
+  return std::min(value, k_most_seconds);
 }
 
 }  // namespace
@@ -81,15 +88,21 @@ std::optional<std::chrono::milliseconds> wait_asked_for(const HttpResponse& resp
   if (const auto count = number_behind(" " + after, " ")) return std::chrono::seconds(*count);
   const std::time_t moment = libcurl().getdate(after.c_str(), nullptr);
   if (moment < 0) return std::nullopt;
-  return std::chrono::seconds(std::max<std::int64_t>(0, moment - now_s));
+  return std::chrono::seconds(std::clamp<std::int64_t>(moment - now_s, 0, k_most_seconds));
 }
 
 HttpResponse send_with_retries(HttpClient& client, const std::function<HttpRequest()>& make_request, Repeat repeat) {
+  bool is_long_way_on = false;
+  std::string range_before;
   for (unsigned next_try = 2, sent = 1;; ++next_try, ++sent) {
     HttpRequest request = make_request();
     if (repeat == Repeat::if_not_seen) request.is_sent_once = true;
     HttpOutcome outcome = client.send(request);
-    if (outcome.failure && outcome.received_bytes >= k_much_bytes) next_try = 2;
+    // What goes on behind what came is a new request rather than one more try of the same.
+    const std::string range = range_of(request);
+    if (is_long_way_on && range != range_before) next_try = 2;
+    is_long_way_on = outcome.failure && outcome.received_bytes >= k_much_bytes;
+    range_before = range;
     const bool is_unreachable = outcome.failure && outcome.failure->kind == HttpFailure::Kind::unreachable;
     const unsigned tries = is_unreachable ? k_tries_unreachable : k_tries;
     std::chrono::milliseconds wait = wait_before(next_try, client.options().retry_wait);

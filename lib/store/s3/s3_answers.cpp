@@ -134,6 +134,16 @@ std::string parse_s3_upload_id(std::string_view text, const std::string& object)
   return id;
 }
 
+bool is_s3_completed(std::string_view text) try {
+  bool is_completed = false;
+  scan_xml(text, "", [&](const std::string& path, const std::string&) {
+    is_completed = is_completed || path == "CompleteMultipartUploadResult";
+  });
+  return is_completed;
+} catch (const Error&) {
+  return false;
+}
+
 std::string s3_completion(const std::vector<S3Part>& parts) {
   std::string xml = "<CompleteMultipartUpload>";
   for (const S3Part& part : parts) {

@@ -56,6 +56,9 @@ S3PartList parse_s3_parts(std::string_view text, const std::string& object);
 /// Of the answer that begins an upload.
 std::string parse_s3_upload_id(std::string_view text, const std::string& object);
 
+/// Whether it says that an upload was completed, and is whole.
+bool is_s3_completed(std::string_view text);
+
 /// What completes an upload.
 std::string s3_completion(const std::vector<S3Part>& parts);
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace wdelta {
 
@@ -226,7 +227,7 @@ std::optional<Contest> S3Store::contest() const {
 bool S3Store::has_exclusive_create() {
   S3Request request;
   request.method = "PUT";
-  const std::string key = "probe-" + random_hex(16);
+  const std::string key = k_probe_prefix + random_hex(16);
   request.key = full_key(key);
   request.body = HttpBody::of_text("wdelta asks whether this store creates without overwriting");
   request.headers.push_back({"If-None-Match", "*"});
@@ -234,7 +235,12 @@ bool S3Store::has_exclusive_create() {
   if (first.http.status == 501 || first.error.code == "NotImplemented") return false;
   if (!first.http.is_success() && !is_taken(first)) throw connection_->error_of(first, object_of(key));
   const S3Response second = connection_->send(request);
-  remove(key);
+  try {
+    remove(key);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::interrupted) throw;
+    // Who may not remove may push all the same; gc finds it.
+  }
   if (second.http.is_success()) return false;
   if (is_taken(second) || second.http.status == 409) return true;
   throw connection_->error_of(second, object_of(key));
@@ -243,6 +249,7 @@ bool S3Store::has_exclusive_create() {
 S3Store::Objects S3Store::list_objects(const std::string& full_prefix) const {
   Objects found;
   S3Request request;
+  std::set<std::string> seen;
   for (std::string next;;) {
     request.query = {{"list-type", "2"}, {"prefix", full_prefix}};
     if (!next.empty()) request.query.push_back({"continuation-token", next});
@@ -254,7 +261,8 @@ S3Store::Objects S3Store::list_objects(const std::string& full_prefix) const {
     S3List page = parse_s3_list(response.http.text, place_.location);
     std::ranges::move(page.objects, std::back_inserter(found.objects));
     if (page.next.empty()) return found;
-    if (page.next == next) throw Error(Fault::network, place_.location, "the store lists the same page again");
+    if (!seen.insert(page.next).second)
+      throw Error(Fault::network, place_.location, "the store lists the same page again");
     next = std::move(page.next);
   }
 }
@@ -332,6 +340,10 @@ bool S3Store::remove_if_older(const std::string& key, const S3Object& object, st
 
 void S3Store::remove_leftovers(std::int64_t time_s) {
   abort_uploads(*connection_, place_.prefix, time_s, place_.location);
+  for (const S3Object& object : list_objects(place_.prefix + k_probe_prefix).objects) {
+    const std::string key = object.key.substr(place_.prefix.size());
+    if (object.written_ms / 1000 < time_s && why_not_a_place(key) == nullptr) remove(key);
+  }
 }
 
 }  // namespace wdelta

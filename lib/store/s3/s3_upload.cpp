@@ -2,9 +2,13 @@
 #include "store/s3/s3_upload.hpp"
 
 #include "base/parallel.hpp"
+#include "store/http/rate_limit.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
+#include <set>
+#include <utility>
 
 namespace wdelta {
 
@@ -78,18 +82,24 @@ class PartedUpload {
     parallel_for(parts_.size(), several, [this] { return [this](std::size_t index) { send_part(index); }; });
   }
 
-  void complete() {
+  // The answer begins before the work does: a success may turn out to be none, or end before it says what became of it.
+  void complete(const std::stop_token& stop) {
+    constexpr int k_most_tries = 4;
     S3Request request = request_for("POST", *target_, {{"uploadId", id_}});
     request.body = HttpBody::of_text(s3_completion(parts_));
-    S3Response response = connection_->send(request);
-    // The answer begins before the work does: a success may turn out to be none.
-    const S3Error inside = parse_s3_error(response.http.text);
-    if (response.http.is_success() && inside.code.empty()) return;
-    if (response.error.code.empty()) response.error = inside;
-    // Completed by a try whose answer was lost, or by another program that sends the same bytes.
-    if (response.error.code == "NoSuchUpload" && is_there()) return;
-    if (response.http.is_success()) response.http.status = 500;
-    throw connection_->error_of(response, target_->object);
+    for (int tries = 1;; ++tries) {
+      S3Response response = connection_->send(request);
+      const bool is_success = response.http.is_success();
+      if (is_success && is_s3_completed(response.http.text)) return;
+      if (response.error.code.empty()) response.error = parse_s3_error(response.http.text);
+      // Completed by a try whose answer was lost, or by another program that sends the same bytes.
+      if ((is_success || response.error.code == "NoSuchUpload") && is_there()) return;
+      if (!is_success || tries == k_most_tries) {
+        if (is_success) response.http.status = 500;
+        throw connection_->error_of(response, target_->object);
+      }
+      sleep_until(std::chrono::steady_clock::now() + tries * connection_->client().options().retry_wait, stop);
+    }
   }
 
   void abort() noexcept try {
@@ -102,6 +112,7 @@ class PartedUpload {
                                           const std::string& object) {
     std::vector<S3Upload> uploads;
     S3UploadList page;
+    std::set<std::pair<std::string, std::string>> seen;  // a store that does not know markers begins anew each time
     do {
       S3Request request;
       request.query = {{"uploads", ""}, {"prefix", prefix}};
@@ -112,7 +123,7 @@ class PartedUpload {
       if (!response.http.is_success()) return {};
       page = parse_s3_uploads(response.http.text, object);
       std::ranges::move(page.uploads, std::back_inserter(uploads));
-    } while (!page.next_key.empty());
+    } while (!page.next_key.empty() && seen.emplace(page.next_key, page.next_id).second);
     return uploads;
   }
 
@@ -187,7 +198,7 @@ void upload(S3Connection& connection, const S3Target& target, const ByteReader& 
   try {
     parted.begin();
     parted.send_parts(execution);
-    parted.complete();
+    parted.complete(execution.stop);
   } catch (const Error& error) {
     // After a network failure, as after a kill, the next try goes on with what is there.
     if (error.fault() != Fault::network && error.fault() != Fault::interrupted) parted.abort();
