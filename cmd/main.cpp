@@ -153,9 +153,11 @@ int print_error(Context& context, const Error& error) {
 }
 
 // What was printed must have arrived: a full disk behind stdout is a failure like any other.
-int flushed(int code) {
+int flushed(int code, const Context& context) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  if (errno != EPIPE) say("wdelta: stdout: write: {}\n", std::generic_category().message(errno));
+  const int error = errno;
+  const std::string command = context.command.empty() ? "" : context.command + ": ";
+  if (error != EPIPE) say("wdelta: {}stdout: write: {}\n", command, std::generic_category().message(error));
   return code == 0 ? exit_code_of(Fault::local) : code;
 }
 
@@ -167,12 +169,11 @@ void allow_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, Context& context) {
   allow_open_files();
   // A reader that has gone, and a file that may not grow any more, are found where they are written to.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  Context context;
   if (!keep_streams_apart()) return print_error(context, system_error(errno, "/dev/null", "open"));
   CLI::App app("wdelta: git for weights", "wdelta");
   app.get_formatter()->column_width(28);
@@ -239,4 +240,8 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace wdelta::cmd
 
-int main(int argc, char** argv) { return wdelta::cmd::flushed(wdelta::cmd::run(argc, argv)); }
+int main(int argc, char** argv) {
+  wdelta::cmd::Context context;
+  const int code = wdelta::cmd::run(argc, argv, context);
+  return wdelta::cmd::flushed(code, context);
+}

@@ -62,6 +62,7 @@ wdelta_status wdelta_open(const char* location, const wdelta_repository_options*
     require(repository, "repository");
     *repository = nullptr;
     require(location, "location");
+    if (*location == '\0') throw Error(Fault::usage, "location", "is empty");
     *repository = new wdelta_repository{std::make_shared<OpenRepository>(location, taken(options))};
   });
 }

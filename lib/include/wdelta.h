@@ -81,7 +81,7 @@ typedef struct wdelta_error {
 
 /* "0.1.0". */
 WDELTA_API const char* wdelta_version(void);
-/* A status in words, for instance "conflict"; "unknown" for a number that is none. */
+/* A status in words, for instance "conflict: someone else was first"; "unknown" for a number that is none. */
 WDELTA_API const char* wdelta_status_text(wdelta_status status);
 /* The name of the engine that "auto" (or another name) stands for on this machine, for instance "avx512". */
 WDELTA_API wdelta_status wdelta_engine(const char* name, const char** chosen, wdelta_error* error);
@@ -213,7 +213,7 @@ enum {
 /* What the next push of this repository handle to this branch compares with. A reference copy is believed only once its
  * digests are those of the commit that the branch stands at: where they are not, the repository is read. */
 enum {
-  /* A copy of what was pushed, in host memory: as many bytes as its files have (small side files aside). */
+  /* A copy of what was pushed, in host memory: as many bytes as its files have. */
   WDELTA_REFERENCE_HOST = 0,
   /* Nothing: it is read out of the repository, as large as it is, or rebuilt from what is there. No memory. */
   WDELTA_REFERENCE_REPOSITORY = 1,

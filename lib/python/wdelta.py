@@ -96,6 +96,7 @@ The library
 
 import ctypes
 import ctypes.util
+import operator
 import os
 import sys
 import threading
@@ -476,7 +477,8 @@ _DTYPES = {
     "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1),
     "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1), "float8_e8m0fnu": ("F8_E8M0", 1), "float4_e2m1fn_x2": ("F4", 1),
 }
-_WIDTHS = dict(_DTYPES.values())
+_BITS = {dtype: 8 * width for dtype, width in _DTYPES.values()}
+_BITS.update({"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6})  # elements narrower than a byte lie without gaps
 # By the letters of Python's buffer protocol; how wide the integers are is the machine's.
 _LETTERS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64", "B": "uint8", "b": "int8", "c": "uint8",
             "H": "uint16", "h": "int16", "I": "uint32", "i": "int32",
@@ -539,6 +541,15 @@ def _is_row_major(shape, strides):
             return False
         expected *= extent
     return True
+
+
+def _whole(name, number, bits=64):
+    """A whole number that so many bits hold: ctypes would cut off what is more."""
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not hasattr(number, "__index__") or not 0 <= operator.index(number) < 1 << bits:
+        _refuse(name, f"{number!r} is no whole number from 0 to 2^{bits} - 1")
+    return operator.index(number)
 
 
 def _refuse(name, what, hint=""):
@@ -664,23 +675,22 @@ def _view(name, value):
 
 def _typed_view(name, typed):
     view = _view(name, typed.memory)
-    width = _WIDTHS[view.dtype]
-    if typed.dtype not in _WIDTHS:
-        _refuse(name, f"{typed.dtype!r} is none of {', '.join(sorted(_WIDTHS))}")
-    if typed.shape is None and _WIDTHS[typed.dtype] == width and "F4" not in (typed.dtype, view.dtype):
+    if typed.dtype not in _BITS:
+        _refuse(name, f"{typed.dtype!r} is none of {', '.join(sorted(_BITS))}")
+    bits, held_bits = _BITS[typed.dtype], _BITS[view.dtype]
+    if typed.shape is None and bits == held_bits >= 8:
         view.dtype = typed.dtype
         return view
     if view.strides is not None:
         _refuse(name, f"its memory has gaps, and cannot be taken for {typed.dtype}")
-    halves = 1 if "F4" == typed.dtype else 2 * _WIDTHS[typed.dtype]
-    size_bytes = view.count() * width if view.dtype != "F4" else view.count() // 2
+    size_bits = view.count() * held_bits
     if typed.shape is None:
-        _refuse(name, f"its elements have {width} bytes, which those of {typed.dtype} have not",
+        _refuse(name, f"its elements have {held_bits} bits, and those of {typed.dtype} {bits}",
                 "give a shape: Typed(memory, dtype, shape)")
     taken = _View(typed.dtype, typed.shape, None, view.address, writable=view.writable, keep=view.keep,
                   device=view.device, index=view.index, stream=view.stream)
-    if taken.count() * halves != 2 * size_bytes:
-        _refuse(name, f"a tensor of {typed.dtype}, shape {list(typed.shape)}, does not fill its {size_bytes} bytes")
+    if taken.count() * bits != size_bits:
+        _refuse(name, f"a tensor of {typed.dtype}, shape {list(typed.shape)}, does not fill its {size_bits // 8} bytes")
     return taken
 
 
@@ -796,8 +806,9 @@ class Repository(_Owner):
         self._progress, self._note = progress, note
         self._listener = _Listener(progress, note)
         options = _RepositoryOptions(settings=(_text * (len(lines) + 1))(*lines, None),
-                                     create=_choice("create", create, _CREATE), threads=threads, engine=_bytes(engine),
-                                     transfers=transfers, bytes_per_second=bytes_per_second,
+                                     create=_choice("create", create, _CREATE), engine=_bytes(engine),
+                                     threads=_whole("threads", threads, 32), transfers=_whole("transfers", transfers, 32),
+                                     bytes_per_second=_whole("bytes_per_second", bytes_per_second),
                                      callbacks=self._listener.pointer())
         handle = _handle()
         _call("wdelta_open", _bytes(location), ctypes.byref(options), ctypes.byref(handle))
@@ -856,11 +867,11 @@ class _Push(_Owner):
         self._stores_once = _choice("tied", tied, {"each": False, "once": True})
         self._listener = repository._listener_for(progress, note)
         options = _PushOptions(branch=_bytes(branch), message=_bytes(message), author=_bytes(author), tag=_bytes(tag),
-                               step=0 if step is None else step, has_step=0 if step is None else 1,
+                               step=0 if step is None else _whole("step", step), has_step=0 if step is None else 1,
                                tensors=_choice("tensors", tensors, _TENSORS),
                                reference=_choice("reference", reference, _REFERENCES),
                                anchor=_choice("anchor", anchor, _ANCHORS), compress_whole=1 if compress else 0,
-                               weights_path=_bytes(weights_path), largest_shard_bytes=shard_bytes,
+                               weights_path=_bytes(weights_path), largest_shard_bytes=_whole("shard_bytes", shard_bytes),
                                callbacks=self._listener.pointer())
         handle = _handle()
         _call("wdelta_push_begin", repository._open(), ctypes.byref(options), ctypes.byref(handle))

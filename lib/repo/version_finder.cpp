@@ -22,7 +22,7 @@ void VersionFinder::add_at_hand(const FileIdentity& identity, std::shared_ptr<co
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph) {
   if (graph.squashed()) {
     return {Fault::not_found, path,
-            fmt::format("is of a commit that wdelta squash gave up at {}; wdelta gc has taken its bytes",
+            fmt::format("is of a commit that wdelta squash gave up at {}; wdelta gc has taken its recipes",
                         *graph.squashed()),
             "wdelta log REPO shows the commits before and after it; wdelta push --repair --base DIR REPO@REV restores "
             "it from a copy"};

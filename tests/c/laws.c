@@ -198,6 +198,7 @@ static void errors_are_statuses_with_a_message_and_structs_of_other_sizes_are_un
   EXPECT(WDELTA_NOT_FOUND, wdelta_open(path_of("nothing"), NULL, &repository, &error_), "nothing");
   CHECK(repository == NULL);
   EXPECT(WDELTA_USAGE, wdelta_open(NULL, NULL, &repository, &error_), "location");
+  EXPECT(WDELTA_USAGE, wdelta_open("", NULL, &repository, &error_), "location");
   EXPECT(WDELTA_UNSUPPORTED, wdelta_open("gopher://x/y", NULL, &repository, &error_), "gopher");
   options.settings = settings;
   EXPECT(WDELTA_USAGE, wdelta_open(path_of("errors"), &options, &repository, &error_), "settings");

@@ -58,6 +58,15 @@ class Pushes(Case):
             self.assertEqual({file.path: file.size_bytes for file in commit.files},
                              {path: len(content) for path, content in files.items()})
 
+    def test_elements_narrower_than_a_byte_are_told_by_their_shape(self):
+        self.push({"a": wdelta.Typed(b"abc", "F6_E2M3", (2, 2)), "b": wdelta.Typed(b"abcdef", "F6_E3M2", (8,)),
+                   "c": wdelta.Typed(b"ab", "F4", (4,))})
+        self.assertEqual(self.pulled_tensors(),
+                         {"a": ("F6_E2M3", [2, 2], b"abc"), "b": ("F6_E3M2", [8], b"abcdef"), "c": ("F4", [4], b"ab")})
+        room = {"a": wdelta.Typed(bytearray(3), "F6_E2M3", (2, 2))}
+        self.load(room, strict=False)
+        self.assertEqual(room["a"].memory, b"abc")
+
     def test_a_second_push_stores_what_changed_and_the_same_again_makes_no_commit(self):
         for reference in ("host", "repository"):
             with self.subTest(reference=reference):
@@ -195,6 +204,8 @@ class Refusals(Case):
 
     def test_options_that_make_no_sense_are_refused(self):
         for options in ({"reference": "elsewhere"}, {"tensors": "moved"}, {"tied": "never"}, {"anchor": "perhaps"},
+                        {"step": -1}, {"step": 1 << 64}, {"step": 1.5}, {"step": "7"}, {"shard_bytes": 1 << 64},
+                        {"threads": -1}, {"threads": 1 << 32}, {"transfers": -1}, {"bytes_per_second": 1 << 64},
                         {"create": "all"}, {"branch": "..bad.."}, {"engine": "steam"}, {"message": "a\0b"}):
             with self.assertRaises((wdelta.UsageError, wdelta.UnsupportedError), msg=options):
                 self.push({"a": b"x"}, **options)
