@@ -133,6 +133,14 @@ def check_lint(pages):
                 raise AssertionError(f"{page.path.name}: {said}")
 
 
+def check_revisions(texts):
+    """No example names a revision that is none: an @ with nothing behind it is refused."""
+    for name, text in texts.items():
+        bare = re.search(r"^.*\bwdelta .*\s@(?=[\s)|]|$)", text, re.MULTILINE)
+        if bare:
+            raise AssertionError(f"{name}: {bare[0]}: names no revision behind its @")
+
+
 def check_lines(pages):
     for page in pages.values():
         for number, line in enumerate(page.text.splitlines(), 1):
@@ -154,6 +162,7 @@ def main():
             write_parts(wdelta, page)
         pages = {name: Page(page.path) for name, page in pages.items()}
     commands = commands_of(wdelta)
+    readme = pathlib.Path(words[write + 1]).parent / "README.md"
     checks = [("pages", lambda: check_pages(pages, commands))]
     for page in pages.values():
         checks.append((f"the program's parts of {page.path.name}", lambda page=page: check_parts(wdelta, page)))
@@ -161,6 +170,8 @@ def main():
         ("synopses", lambda: [check_synopsis(wdelta, page) for page in pages.values()]),
         ("options in the text", lambda: check_mentions(wdelta, pages, commands)),
         ("documents of JSON", lambda: check_json(pages, commands)),
+        ("revisions in examples", lambda: check_revisions({**{page.path.name: page.text for page in pages.values()},
+                                                           "README.md": readme.read_text()})),
         ("line lengths", lambda: check_lines(pages)),
         ("mandoc lint", lambda: check_lint(pages)),
     ]
