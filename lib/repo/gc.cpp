@@ -100,8 +100,14 @@ BookChanges changes_after(const History& history, const std::set<Digest>& given_
 
 void carry_out(BookChanges changes, Repository& repository) {
   for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(book_key(id, repository.put_book(id, book)));
+  // Those of commits that are given up last: where they are gone all else is done.
+  std::vector<std::string> keys(changes.old_keys.begin(), changes.old_keys.end());
+  std::ranges::stable_partition(keys, [&](const std::string& key) {
+    const auto commit = commit_of_book(key);
+    return !commit || std::ranges::find(changes.given_up, *commit) == changes.given_up.end();
+  });
   repository.store().flush();
-  repository.store().remove_all(std::vector(changes.old_keys.begin(), changes.old_keys.end()));
+  repository.store().remove_all(keys);
 }
 
 std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono::seconds grace) {
@@ -164,8 +170,9 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   BookChanges changes = changes_after(history, expired(history, now_s, grace));
   report.given_up = changes.given_up;
   if (mode == GcMode::carry_out) {
+    const bool any = !changes.old_keys.empty();
     carry_out(std::exchange(changes, {}), repository);
-    if (!report.given_up.empty()) history = History::read(repository, execution);
+    if (any) history = History::read(repository, execution);
   }
 
   auto keys = unneeded(repository, history, unfinished, changes);

@@ -30,6 +30,7 @@ PullState::Pulled LocalFiles::Held::pulled() const {
 
 void require_unchanged(const std::filesystem::path& directory, const std::string& place, const LocalFiles& local) {
   const std::filesystem::path path = directory / place;
+  if (is_symlink(symlink_status(path))) return;  // which alone is replaced, whatever it leads to
   const auto held = local.held.find(place);
   if (held != local.held.end()) {
     const auto stamp = stamp_of(path);

@@ -30,7 +30,9 @@ class Aside {
   Aside(const Aside&) = delete;
   ~Aside() {
     std::error_code ignored;
-    for (const std::string& place : moved_) fs::rename(folder_ / place, directory_ / place, ignored);
+    for (const std::string& place : moved_) {
+      if (is_free(place)) fs::rename(folder_ / place, directory_ / place, ignored);
+    }
   }
 
   void set_aside(const std::string& place) {
@@ -38,11 +40,23 @@ class Aside {
     fs::rename(directory_ / place, folder_ / place);
     moved_.push_back(place);
   }
-  void bring_back(const std::string& place) { fs::rename(folder_ / place, directory_ / place); }
+  void bring_back(const std::string& place) {
+    if (!is_free(place)) {
+      throw Error(Fault::local, (directory_ / place).string(), "was made while pull was at work",
+                  "it is as it was left; pull again says what differs");
+    }
+    fs::rename(folder_ / place, directory_ / place);
+  }
   /// From now on what was set aside no longer belongs to what the directory holds.
   void weights_change() { moved_.clear(); }
 
  private:
+  // Whether nobody has put something there meanwhile.
+  bool is_free(const std::string& place) const {
+    std::error_code ignored;
+    return !fs::exists(fs::symlink_status(directory_ / place, ignored));
+  }
+
   fs::path directory_;
   fs::path folder_;
   std::vector<std::string> moved_;
@@ -130,7 +144,9 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   Aside aside(directory);
   if (plan.weights_change) {
     for (const auto& [place, held] : local.held) {
-      if (is_entrance(place)) aside.set_aside(place);
+      if (!is_entrance(place)) continue;
+      require_unchanged(directory, place, local);
+      aside.set_aside(place);
     }
   }
   // Weights that a pull was killed over are a mixture already.

@@ -141,7 +141,9 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   let_settle(state);
   save_pull_state(site.sibling(), state);  // says that it is complete
   sync_tree(site.sibling());
-  for (const auto& [place, held] : local.held) require_unchanged(site.directory(), place, local);
+  if (replaces) {
+    for (const std::string& place : known_places(manifest, start)) require_unchanged(site.directory(), place, local);
+  }
   execution.check_stop();
   site.exchange();
   if (replaces) take_late_strays_along(site, known, execution);

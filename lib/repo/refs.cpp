@@ -137,8 +137,10 @@ void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& 
   const RefEntry entry{commit, random_hex(k_write_digits), {}};
   const char* const word = kind == RefKind::branch ? "branch" : "tag";
   std::optional<Error> failure;
+  bool is_taken = false;  // so the store says
   try {
-    if (store_->create(key, to_text(entry)) && !store_->is_remote()) return;
+    is_taken = store_->create(key, to_text(entry));
+    if (is_taken && !store_->is_remote()) return;
   } catch (const Error& error) {
     if (error.fault() == Fault::interrupted) throw;
     failure = error;
@@ -147,14 +149,16 @@ void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& 
   bool is_there = false;
   try {
     is_there = store_->get(key) != nullptr;
-  } catch (const Error&) {
-    if (!failure) throw;
+  } catch (const Error& error) {
+    if (!failure || error.fault() == Fault::interrupted) throw;
+    if (failure->fault() != Fault::network) throw *failure;
     throw Error(failure->fault(), failure->object(),
                 fmt::format("{}; whether it was done, and the {} moved, is not known", failure->what(), word),
                 "nothing was lost; push again once the store can be reached");
   }
   if (!is_there && failure) throw *failure;
-  if (!is_there) throw Error(Fault::network, key, "the store says that it took it, and does not have it", "push again");
+  if (!is_there && is_taken)
+    throw Error(Fault::network, key, "the store says that it took it, and does not have it", "push again");
   // Ours after all, when a store repeated the request behind our back.
   if (read_ref_entry(*store_, key).write == entry.write) return;
   throw Error(Fault::conflict, name, fmt::format("{} was moved by someone else meanwhile", word),

@@ -91,7 +91,7 @@ Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_
 Repository Repository::open_or_create(std::unique_ptr<Store> store, std::shared_ptr<Models> models) {
   auto settings = read_settings(*store);
   if (settings) return {std::move(store), std::move(*settings), std::move(models)};
-  const auto is_probe = [](const Store::Listed& listed) { return listed.key.starts_with(k_probe_prefix); };
+  const auto is_probe = [](const Store::Listed& listed) { return is_probe_key(listed.key); };
   if (std::ranges::all_of(store->list(""), is_probe)) {
     const std::optional<Contest> contest = contest_for(*store);
     const std::string text = to_text(new_settings(contest));

@@ -76,8 +76,7 @@ class RepositoryCheck {
     check_references();
     // What opened the repository is there: a list without it has told nothing of what else is.
     if (commits.empty() && std::ranges::none_of(list(""), [](const auto& each) { return each.key == k_settings_key; }))
-      throw Error(Fault::corrupt, repository_->name(),
-                  fmt::format("the store does not list {}, which is there", k_settings_key));
+      report_.findings.push_back({k_settings_key, "is there, and the store does not list it", {}});
   }
 
   std::vector<Store::Listed> list(const std::string& prefix) const { return repository_->store().list(prefix); }

@@ -142,11 +142,14 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return listed;
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string key = prefix + walk->path().lexically_relative(top).generic_string();
+    // A symlink to a directory around it lists nothing new, and that without end.
+    std::error_code looked;
+    if (walk->is_symlink(looked) && walk->is_directory(looked) && lies_within(walk->path().parent_path(), walk->path()))
+      walk.disable_recursion_pending();
     // Temporary files of writers at work, or of some that were killed, are no keys.
     const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
     if (!is_key) continue;
     // Some file systems do not say with its name what a file is.
-    std::error_code looked;
     const fs::file_type type = walk->status(looked).type();
     if (type == fs::file_type::none) throw system_error(looked.value(), walk->path().string(), "stat");
     if (type == fs::file_type::directory) continue;

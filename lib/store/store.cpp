@@ -2,6 +2,7 @@
 #include "store/store.hpp"
 
 #include "base/error.hpp"
+#include "base/moment.hpp"
 #include "base/reader_digest.hpp"
 #include "store/directory_store.hpp"
 #include "store/percent.hpp"
@@ -42,6 +43,21 @@ std::vector<std::string> Store::remove_all_older(std::span<const std::string> ke
   std::ranges::copy_if(keys, std::back_inserter(removed),
                        [&](const std::string& key) { return remove_older(key, time_s); });
   return removed;
+}
+
+namespace {
+
+constexpr std::string_view k_probe = "probe-";
+constexpr std::size_t k_probe_digits = 16;
+
+}  // namespace
+
+std::string new_probe_key() { return std::string(k_probe) + random_hex(k_probe_digits); }
+
+bool is_probe_key(std::string_view key) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return key.starts_with(k_probe) && key.size() == k_probe.size() + k_probe_digits &&
+         std::ranges::all_of(key.substr(k_probe.size()), is_digit);
 }
 
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes) {

@@ -122,9 +122,10 @@ class Store {
   virtual void remove_leftovers(std::int64_t time_s) = 0;
 };
 
-/// What the keys begin with that a store writes to find out what it can do, for a moment: they say nothing of whether
-/// anything is there.
-inline constexpr const char* k_probe_prefix = "probe-";
+/// A key of its own for what a store writes, for a moment, to find out what it can do.
+std::string new_probe_key();
+/// Whether it is one: it says nothing of whether anything is there.
+bool is_probe_key(std::string_view key);
 
 /// Reads a document of at most `limit_bytes`; nothing when it is not there. Throws corrupt when it is larger.
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes);

@@ -81,6 +81,54 @@ class PullMeanwhileTest(testing.Case):
     def test_a_file_that_is_kept(self):
         self.check_edits("kept.safetensors", lambda point: point.path == str(self.out / ".wdelta/aside/config.json"))
 
+    def test_entrances_that_are_made_anew(self):
+        """Before they are set aside, or while they are: what is there then stays."""
+        words = "pull", "-j1", f"{self.repo}@step:1", self.out
+        for name in kill_points.ENTRANCES:
+            points = self.points_of(*words)
+            end = next(number for number, point in enumerate(points)
+                       if str(self.out / name) == (point.other if point.call == "rename" else ""))
+            self.assertGreater(end, 6)
+            for point in points[:end]:
+                if point.path == str(self.out / name):
+                    continue  # the call itself, behind the last look
+                with self.subTest(name=name, number=point.number, point=point.told(self.scratch)):
+                    self.begin()
+                    pull = kill_points.Paused(self, point.number, *words)
+                    (self.out / name).unlink(missing_ok=True)
+                    (self.out / name).write_bytes(EDIT)
+                    done = pull.go_on()
+                    self.assertEqual((self.out / name).read_bytes(), EDIT)
+                    self.assertEqual(done.code, 3, self.told(done))
+                    self.assertIn(name, done.err)
+
+    def test_a_symlink_between_two_files(self):
+        """What pull itself does is no edit."""
+        for step in ("0", "1"):
+            shutil.copy(self.scratch / step / "a.safetensors", self.scratch / step / "b.safetensors")
+            self.run_ok("push", self.scratch / step, self.repo, "-b", "alike", "--tag", f"alike-{step}")
+        self.run_ok("pull", f"{self.repo}@alike-0", self.out)
+        (self.out / "b.safetensors").unlink()
+        (self.out / "b.safetensors").symlink_to("a.safetensors")
+        self.run_ok("pull", "-j1", f"{self.repo}@alike-1", self.out)
+        self.assert_same_tree(self.out, self.scratch / "1")
+
+    def test_a_file_that_is_made_where_a_directory_that_is_exchanged_had_none(self):
+        words = "pull", "--swap", f"{self.repo}@step:0", self.out
+        self.run_ok("pull", f"{self.repo}@step:1", self.out)
+        log = self.scratch / "points"
+        self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
+        points = [point for point in kill_points.read_log(log) if not point.writes and not point.syncs]
+        end = next(number for number, point in enumerate(points) if point.call == "renameat2")
+        for point in points[2:end]:
+            shutil.rmtree(self.out)
+            self.run_ok("pull", f"{self.repo}@step:1", self.out)
+            pull = kill_points.Paused(self, point.number, *words)
+            (self.out / "gone.safetensors").write_bytes(EDIT)
+            done = pull.go_on()
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assertEqual((self.out / "gone.safetensors").read_bytes(), EDIT)
+
     def test_any_file_of_a_directory_that_is_exchanged(self):
         for name in ("a.safetensors", "kept.safetensors", "config.json"):
             self.check_edits(name, lambda point: point.call == "renameat2", "--swap")

@@ -200,14 +200,22 @@ class Writers(S3Case):
         self.run_ok("push", checkpoint, REPO)
         left = [key for key in self.s3.buckets["bucket"] if "/probe-" in key]
         self.assertEqual(len(left), 1)
+        self.assertRegex(left[0], r"/probe-[0-9a-f]{16}$")
         self.s3.faults = []
         for key in [key for key in self.s3.buckets["bucket"] if key not in left]:
             del self.s3.buckets["bucket"][key]
         self.run_ok("push", checkpoint, REPO)
         self.run_ok("verify", REPO)
+        others = [f"{REPO}/probe-llama", f"{REPO}/probe-{'0' * 16}"]
+        for other in others:
+            self.run_ok("push", checkpoint, other)
+        self.s3.buckets["bucket"]["runs/me/probe-notes.txt"] = self.s3.buckets["bucket"][left[0]]
         time.sleep(1.1)
         self.run_ok("gc", REPO, "--grace", "0")
-        self.assertEqual([key for key in self.s3.buckets["bucket"] if "/probe-" in key], [])
+        for other in others:
+            self.run_ok("verify", other)
+        self.assertNotIn(left[0], self.s3.buckets["bucket"])
+        self.assertIn("runs/me/probe-notes.txt", self.s3.buckets["bucket"])
 
     def test_a_push_while_verify_looks_at_commits(self):
         self.serve()

@@ -201,7 +201,21 @@ TEST_CASE("a body that is cut short far on is tried again without end only while
           const std::uint64_t begin = 300'000 * std::min<std::uint64_t>(begun++, 30);  // then it stands still
           request.headers.push_back(range_header({begin, 1'000'000}));
           return request;
-        }) == 30 + 7);
+        }) == 29 + 7);
+  // The last of the tries is the first that leads further.
+  count = 0;
+  begun = 0;
+  TinyServer late([&](const ReceivedRequest&) -> std::string {
+    if (++count == 9) return TinyServer::reply("200 OK", "done");
+    if (count != 7) return TinyServer::reply("503 x", "");
+    return "HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + std::string(300'000, 'x') + "!close";
+  });
+  const auto going_on = [&] {
+    HttpRequest request = get_of(late.url());
+    request.headers.push_back(range_header({300'000 * (count >= 7 ? 1UL : 0UL), 1'000'000}));
+    return request;
+  };
+  CHECK(send_with_retries(client, going_on, Repeat::harmless).text == "done");
 }
 
 TEST_CASE("a server that stands still, or is not there, is a network failure that names it") {

@@ -439,6 +439,9 @@ TEST_CASE("a directory store's listing passes over no file that it cannot look a
   std::filesystem::create_symlink(scratch / "elsewhere/one", scratch / "store/a/one");
   CHECK(store.list("").size() == 2);
   CHECK(store.list("b/").size() == 1);
+  std::filesystem::create_symlink("..", scratch / "store/a/up");
+  std::filesystem::create_symlink(".", scratch / "store/here");
+  CHECK(store.list("").size() == 2);
 }
 
 TEST_CASE("a location names a directory as a path or a file URL, and other schemes are unsupported") {

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <random>
+#include <utility>
 
 namespace wdelta {
 
@@ -92,17 +93,16 @@ std::optional<std::chrono::milliseconds> wait_asked_for(const HttpResponse& resp
 }
 
 HttpResponse send_with_retries(HttpClient& client, const std::function<HttpRequest()>& make_request, Repeat repeat) {
-  bool is_long_way_on = false;
-  std::string range_before;
+  std::optional<HttpRequest> next;
   for (unsigned next_try = 2, sent = 1;; ++next_try, ++sent) {
-    HttpRequest request = make_request();
+    HttpRequest request = next ? *std::exchange(next, std::nullopt) : make_request();
     if (repeat == Repeat::if_not_seen) request.is_sent_once = true;
     HttpOutcome outcome = client.send(request);
-    // What goes on behind what came is a new request rather than one more try of the same.
-    const std::string range = range_of(request);
-    if (is_long_way_on && range != range_before) next_try = 2;
-    is_long_way_on = outcome.failure && outcome.received_bytes >= k_much_bytes;
-    range_before = range;
+    if (outcome.failure && outcome.received_bytes >= k_much_bytes) {
+      // What goes on behind what came is another request rather than one more try of the same.
+      next = make_request();
+      if (range_of(*next) != range_of(request)) next_try = 2;
+    }
     const bool is_unreachable = outcome.failure && outcome.failure->kind == HttpFailure::Kind::unreachable;
     const unsigned tries = is_unreachable ? k_tries_unreachable : k_tries;
     std::chrono::milliseconds wait = wait_before(next_try, client.options().retry_wait);

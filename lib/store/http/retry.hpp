@@ -17,7 +17,8 @@ enum class Repeat {
 
 /// Sends what `make_request` makes, anew for every try (a signature has a time, a range begins where the last try broke
 /// off), until an answer comes that another try would not better, or a bounded number of tries is used up: a broken
-/// transfer, 408, 429, 500, 502, 503, 504. A try that brought much of a body does not count. Waits in between as the
+/// transfer, 408, 429, 500, 502, 503, 504. A try that brought much of a body does not count where the next one
+/// asks for what follows it. Waits in between as the
 /// server says (Retry-After, RateLimit), else longer from try to try. Returns the last answer, whatever its status;
 /// throws network when there was none.
 HttpResponse send_with_retries(HttpClient& client, const std::function<HttpRequest()>& make_request, Repeat repeat);

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t k_first_read_bytes = Spool::k_page_bytes;
+constexpr std::string_view k_probe_text = "wdelta asks whether this store creates without overwriting";
 
 bool is_taken(const S3Response& response) { return response.http.status == 412; }
 
@@ -227,9 +228,9 @@ std::optional<Contest> S3Store::contest() const {
 bool S3Store::has_exclusive_create() {
   S3Request request;
   request.method = "PUT";
-  const std::string key = k_probe_prefix + random_hex(16);
+  const std::string key = new_probe_key();
   request.key = full_key(key);
-  request.body = HttpBody::of_text("wdelta asks whether this store creates without overwriting");
+  request.body = HttpBody::of_text(k_probe_text);
   request.headers.push_back({"If-None-Match", "*"});
   const S3Response first = connection_->send(request);
   if (first.http.status == 501 || first.error.code == "NotImplemented") return false;
@@ -340,9 +341,9 @@ bool S3Store::remove_if_older(const std::string& key, const S3Object& object, st
 
 void S3Store::remove_leftovers(std::int64_t time_s) {
   abort_uploads(*connection_, place_.prefix, time_s, place_.location);
-  for (const S3Object& object : list_objects(place_.prefix + k_probe_prefix).objects) {
-    const std::string key = object.key.substr(place_.prefix.size());
-    if (object.written_ms / 1000 < time_s && why_not_a_place(key) == nullptr) remove(key);
+  for (const S3Object& object : list_objects(place_.prefix + "probe-").objects) {
+    const std::string key = object.key.substr(std::min(place_.prefix.size(), object.key.size()));
+    if (is_probe_key(key) && object.size_bytes == k_probe_text.size()) remove_if_older(key, object, time_s);
   }
 }
 

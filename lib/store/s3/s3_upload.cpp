@@ -93,9 +93,9 @@ class PartedUpload {
       if (is_success && is_s3_completed(response.http.text)) return;
       if (response.error.code.empty()) response.error = parse_s3_error(response.http.text);
       // Completed by a try whose answer was lost, or by another program that sends the same bytes.
-      if ((is_success || response.error.code == "NoSuchUpload") && is_there()) return;
+      if (response.error.code == "NoSuchUpload" && is_there()) return;
       if (!is_success || tries == k_most_tries) {
-        if (is_success) response.http.status = 500;
+        if (is_success) response.http.status = 500;  // what is there may be older: nothing was completed
         throw connection_->error_of(response, target_->object);
       }
       sleep_until(std::chrono::steady_clock::now() + tries * connection_->client().options().retry_wait, stop);
