@@ -102,7 +102,7 @@ void carry_out(BookChanges changes, Repository& repository) {
   for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(book_key(id, repository.put_book(id, book)));
   // Those of commits that are given up last: where they are gone all else is done.
   std::vector<std::string> keys(changes.old_keys.begin(), changes.old_keys.end());
-  std::ranges::stable_partition(keys, [&](const std::string& key) {
+  std::stable_partition(keys.begin(), keys.end(), [&](const std::string& key) {
     const auto commit = commit_of_book(key);
     return !commit || std::ranges::find(changes.given_up, *commit) == changes.given_up.end();
   });
