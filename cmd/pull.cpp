@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/pull.hpp"
 
-#include "base/error.hpp"
 #include "base/json.hpp"
 #include "context.hpp"
 #include "format.hpp"
 #include "say.hpp"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

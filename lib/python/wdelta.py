@@ -368,6 +368,15 @@ def _str(text):
     return "" if text is None else text.decode("utf-8", "replace")
 
 
+def _whole(name, number, bits=64):
+    """A whole number that so many bits hold: ctypes would cut off what is more."""
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not hasattr(number, "__index__") or not 0 <= operator.index(number) < 1 << bits:
+        _refuse(name, f"{number!r} is no whole number from 0 to 2^{bits} - 1")
+    return operator.index(number)
+
+
 def _choice(name, value, choices):
     if value not in choices:
         raise UsageError(f"{name}={value!r}: is none of {', '.join(map(repr, choices))}")
@@ -541,15 +550,6 @@ def _is_row_major(shape, strides):
             return False
         expected *= extent
     return True
-
-
-def _whole(name, number, bits=64):
-    """A whole number that so many bits hold: ctypes would cut off what is more."""
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if not hasattr(number, "__index__") or not 0 <= operator.index(number) < 1 << bits:
-        _refuse(name, f"{number!r} is no whole number from 0 to 2^{bits} - 1")
-    return operator.index(number)
 
 
 def _refuse(name, what, hint=""):

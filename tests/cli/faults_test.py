@@ -225,6 +225,8 @@ class FaultsTest(testing.Case):
                 done = self.run_any(*words, stdout=full)
             self.assertEqual(done.code, 3, self.told(done))
             self.assertIn("No space left", done.err, self.told(done))
+            if words[0] not in ("--version", "help") and "--help" not in words:
+                self.assertIn(f"wdelta: {words[0]}: stdout: ", done.err)
         self.assert_no_leftovers()
         self.run_ok("verify", repo)
 
