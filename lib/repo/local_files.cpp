@@ -5,6 +5,7 @@
 #include "base/reader_digest.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace wdelta {
 
@@ -28,6 +29,11 @@ PullState::Pulled LocalFiles::Held::pulled() const {
   return pulled;
 }
 
+Error changed_meanwhile(const std::filesystem::path& path, const char* how) {
+  return {Fault::local, path.string(), fmt::format("was {} while pull was at work", how),
+          "it is as it was left; pull again says what differs"};
+}
+
 void require_unchanged(const std::filesystem::path& directory, const std::string& place, const LocalFiles& local) {
   const std::filesystem::path path = directory / place;
   if (is_symlink(symlink_status(path))) return;  // which alone is replaced, whatever it leads to
@@ -39,8 +45,7 @@ void require_unchanged(const std::filesystem::path& directory, const std::string
              std::ranges::binary_search(local.loaded_strays, place) || !exists(symlink_status(path))) {
     return;
   }
-  throw Error(Fault::local, path.string(), "was changed while pull was at work",
-              "it is as it was left; pull again says what differs");
+  throw changed_meanwhile(path);
 }
 
 LocalFiles survey(const std::filesystem::path& directory, const PullState& state, const Manifest& wanted,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "base/execution.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "repo/manifest.hpp"
@@ -31,6 +32,9 @@ struct LocalFiles {
   std::vector<std::string> loaded_strays;  ///< unknown ones that a loader would pick up by name
   std::vector<std::string> strays;         ///< other unknown ones: files, FIFOs, symlinks to nothing
 };
+
+/// Of a file that somebody made or changed while a pull was at work.
+Error changed_meanwhile(const std::filesystem::path& path, const char* how = "changed");
 
 /// Throws local when there is a file at `place` that is not what survey() found there: whoever changed it since, no
 /// force was asked for that.

@@ -41,10 +41,7 @@ class Aside {
     moved_.push_back(place);
   }
   void bring_back(const std::string& place) {
-    if (!is_free(place)) {
-      throw Error(Fault::local, (directory_ / place).string(), "was made while pull was at work",
-                  "it is as it was left; pull again says what differs");
-    }
+    if (!is_free(place)) throw changed_meanwhile(directory_ / place, "made");
     fs::rename(folder_ / place, directory_ / place);
   }
   /// From now on what was set aside no longer belongs to what the directory holds.
@@ -184,8 +181,7 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   for (const ManifestFile* file : plan.kept_entrances) aside.bring_back(file->identity.path);
   for (const auto& [place, file] : state.files) {
     if (const auto stamp = stamp_of(directory / place); stamp && *stamp == file.stamp) continue;
-    throw Error(Fault::local, (directory / place).string(), "was changed while pull was at work",
-                "pull again says what differs");
+    throw changed_meanwhile(directory / place);
   }
   state.commit = commit.id;
   state.expected.clear();
