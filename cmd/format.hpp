@@ -15,10 +15,6 @@ std::string share_text(std::uint64_t part, std::uint64_t whole);
 /// 22030848 → "22,030,848".
 std::string count_text(std::uint64_t count);
 
-/// The text with whatever a terminal would not show as text escaped. What a file or a repository says goes through
-/// here on its way to a screen: it may be hostile.
-std::string printable(const std::string& text);
-
 /// Columns that line up, of cells made printable. The first row is the heading; numbers go to the right.
 class Table {
  public:

@@ -4,6 +4,7 @@
 #include "base/execution.hpp"
 #include "base/json.hpp"
 #include "base/mapped_stretch.hpp"
+#include "base/printable.hpp"
 #include "complete.hpp"
 #include "context.hpp"
 #include "format.hpp"

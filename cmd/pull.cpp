@@ -2,6 +2,7 @@
 #include "repo/pull.hpp"
 
 #include "base/json.hpp"
+#include "base/printable.hpp"
 #include "context.hpp"
 #include "format.hpp"
 #include "say.hpp"

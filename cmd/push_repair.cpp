@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/printable.hpp"
 #include "delta/file_identity_json.hpp"
 #include "format.hpp"
 #include "push_base.hpp"

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/printable.hpp"
 #include "format.hpp"
 #include "repo/version_finder.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.hpp"
+#include "base/printable.hpp"
 #include "context.hpp"
 #include "delta/file_identity_json.hpp"
 #include "format.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "terminal_progress.hpp"
 
+#include "base/printable.hpp"
 #include "format.hpp"
 #include "say.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/printable.hpp"
 #include "context.hpp"
 #include "format.hpp"
 #include "user/exit_codes.hpp"

@@ -3,7 +3,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace wdelta {
 
@@ -25,8 +24,8 @@ enum class Fault {
 /// The one exception type of the library. Reads as "object: what", e.g. "model.safetensors: header: cut at byte 12".
 class Error : public std::runtime_error {
  public:
-  Error(Fault fault, std::string object, const std::string& what, std::string hint = {})
-      : std::runtime_error(what), fault_(fault), object_(std::move(object)), hint_(std::move(hint)) {}
+  /// Of an object or a text that is longer than two paths can be, as names in files may be, the middle is left out.
+  Error(Fault fault, std::string object, std::string what, std::string hint = {});
 
   Fault fault() const { return fault_; }
   /// The file, tensor or key that the error is about.

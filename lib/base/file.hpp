@@ -62,7 +62,7 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 /// A regular file open for reading. Symlinks are followed: a Hub cache snapshot is made of them.
 class File final : public ByteReader {
  public:
-  /// Throws not_found, or local when it is not a regular file or cannot be opened. `name` is for messages.
+  /// Throws not_found, or local when it is not a regular file or cannot be opened.
   static File open(const std::filesystem::path& path);
 
   std::uint64_t size_bytes() const override { return stamp_.size_bytes; }
@@ -72,7 +72,7 @@ class File final : public ByteReader {
   std::size_t piece_bytes() const override { return k_small_piece_bytes; }
 
   const FileStamp& stamp() const { return stamp_; }
-  /// Goes by size and mtime.
+  /// Goes by the whole stamp but for ctime: who only links or renames the file changes that.
   void check_unchanged() const override;
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     return MappedStretch::of(fd_.get(), offset, size_bytes);

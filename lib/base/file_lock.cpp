@@ -22,7 +22,9 @@ FileLock::FileLock(const std::filesystem::path& path, std::string_view waiting, 
   if (!fd_) throw system_error(errno, path.string(), "open lock");
   for (bool noted = false; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) {
+    const bool is_without = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENOLCK;
+    if (!is_without && errno != EWOULDBLOCK) throw system_error(errno, path.string(), "lock");
+    if (is_without) {
       execution.progress->note(
           fmt::format("{}: this file system has no locks: two at once here would disturb each other", path.string()));
       held_ = false;

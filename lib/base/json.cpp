@@ -13,6 +13,17 @@ namespace wdelta {
 
 namespace {
 
+constexpr std::size_t k_most_member_values = 1'000'000;
+
+// What the parser says is wrong, without its own number of the error and all that it read last, which may be long.
+std::string_view in_words(std::string_view what) {
+  constexpr std::string_view k_number_end = "] ";
+  constexpr std::string_view k_read_last = "; last read: ";
+  const std::size_t number_end = what.find(k_number_end);
+  if (number_end != what.npos) what.remove_prefix(number_end + k_number_end.size());
+  return what.substr(0, what.find(k_read_last));
+}
+
 // Builds the document from the parser's events, or the members of an object one by one. The parser's own way to look at
 // them while it builds one goes through an array again after each of its elements: a manifest of a million files would
 // take hours.
@@ -38,6 +49,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
     if (is_among_members()) {
       if (!names_.insert(name).second) refuse_second(name);
       name_ = std::move(name);
+      member_values_ = 0;
       return true;
     }
     const auto [place, is_new] = open_.back()->emplace(name, nullptr);
@@ -46,7 +58,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& exception) override {
-    throw Error(Fault::corrupt, *object_, fmt::format("not valid JSON: {}", exception.what()));
+    throw Error(Fault::corrupt, *object_, fmt::format("not valid JSON: {}", in_words(exception.what())));
   }
 
  private:
@@ -69,6 +81,10 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   }
   // What it returns stays where it is as long as it is open: nothing is put into its parent meanwhile.
   ParsedJson* put(ParsedJson value) {
+    // Each takes much more memory than it has text.
+    if (take_member_ != nullptr && ++member_values_ > k_most_member_values)
+      throw Error(Fault::corrupt, *object_,
+                  fmt::format("JSON member {:?} has more than {} values", name_, k_most_member_values));
     ParsedJson* place = &document_;
     if (is_among_members()) {
       place = &value_;
@@ -93,6 +109,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   const TakeMember* take_member_;
   std::unordered_set<std::string> names_;
   std::string name_;
+  std::size_t member_values_ = 0;
   ParsedJson value_;
 };
 

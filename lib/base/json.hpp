@@ -17,7 +17,8 @@ namespace wdelta {
 /// deeper than 16. Throws corrupt, naming `object`.
 ParsedJson parse_json(std::string_view text, const std::string& object);
 /// The same of an object, whose members are handed over one by one, in the order of the text: for documents that are
-/// soon something else. What `take` throws comes through.
+/// soon something else. What `take` throws comes through. Throws corrupt, too, for a member of more than 1,000,000
+/// values (with all that lies in it), which would take far more memory than text.
 using TakeMember = std::function<void(const std::string& name, ParsedJson&& value)>;
 void parse_members(std::string_view text, const std::string& object, const TakeMember& take);
 

@@ -55,6 +55,7 @@ const char* why_not_a_place(std::string_view path) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const std::string_view part = path.substr(begin, end - begin);
     if (part.empty()) return "has an empty part";
+    if (part.size() > 255) return "has a part longer than 255 bytes";
     if (part == "." || part == "..") return "has a part '.' or '..'";
     if (std::ranges::equal(part, k_own_name, {}, folded))
       return "has a part '.wdelta', which is kept for wdelta's own state";

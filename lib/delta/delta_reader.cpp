@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
 #include "delta/container.hpp"
+#include "engine/frame.hpp"
 #include "engine/group_tables.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
-#include <zstd.h>
 
 namespace wdelta {
 
@@ -27,19 +27,19 @@ std::vector<std::uint8_t> read_tensor(const ByteReader& file, const Tensor& tens
 /// What a zstd frame holds, of at most `most_bytes`.
 std::vector<std::uint8_t> unframed(std::span<const std::uint8_t> frame, std::uint64_t most_bytes,
                                    const std::string& object, const char* what) {
-  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN ||
-      ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
-    throw Error(Fault::corrupt, object, fmt::format("{}: is no zstd frame of one", what));
+  const auto refused = [&](std::string_view why) {
+    return Error(Fault::corrupt, object, fmt::format("{}: {}", what, why));
+  };
+  try {
+    const std::uint64_t size = FrameReader::content_bytes(frame);
+    if (size > most_bytes) throw refused(fmt::format("holds {} bytes, at most {} expected", size, most_bytes));
+    std::vector<std::uint8_t> content(size);
+    FrameReader().read(frame, content);
+    return content;
+  } catch (const Error& error) {
+    if (!error.object().empty()) throw;
+    throw refused(error.what());
   }
-  if (size > most_bytes) {
-    throw Error(Fault::corrupt, object, fmt::format("{}: holds {} bytes, at most {} expected", what, size, most_bytes));
-  }
-  std::vector<std::uint8_t> content(size);
-  if (ZSTD_decompress(content.data(), size, frame.data(), frame.size()) != size) {
-    throw Error(Fault::corrupt, object, fmt::format("{}: the zstd frame is damaged", what));
-  }
-  return content;
 }
 
 // Of a decimal version. Those before the newest were in no release.

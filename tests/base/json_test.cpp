@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.hpp"
 
+#include "base/error.hpp"
+#include "base/path.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
 
@@ -83,6 +85,30 @@ TEST_CASE("what is no JSON in UTF-8, or means two things, is refused as corrupt"
   CHECK(parsing_members(deep) == Fault::corrupt);
 }
 
+TEST_CASE("what is wrong with a text is said in a line, however long what it holds") {
+  const auto said = [](const std::string& text) -> std::string {
+    try {
+      parse_json(text, "thing");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  const std::string open = said("\"" + std::string(200'000, 'x'));
+  CAPTURE(open);
+  CHECK(open.starts_with("not valid JSON: parse error at line 1, column 200002: "));
+  CHECK(open.find('[') == std::string::npos);
+  CHECK(open.size() < 200);
+  CHECK(said("[1,]").find("unexpected ']'") != std::string::npos);
+  // Two-byte letters, so that a cut in the middle of one would show.
+  std::string name = "a";
+  for (int i = 0; i < 100'000; ++i) name += "ä";
+  const std::string twice = said("{\"" + name + "\":1,\"" + name + "\":2}");
+  CHECK(twice.size() < 10'000);
+  CHECK(twice.ends_with("ä\" twice"));
+  CHECK(is_utf8(twice));
+}
+
 TEST_CASE("the same name in different objects is no repetition") {
   CHECK(parsing(R"({"a":{"a":{"a":1}},"b":{"a":1},"c":[{"a":1},{"a":1}]})") == std::nullopt);
 }
@@ -102,6 +128,17 @@ TEST_CASE("members one by one are those of the document, in the order of the tex
   }
   const auto refused = [](const std::string&, ParsedJson&&) { throw Error(Fault::unsupported, "", ""); };
   CHECK(fault_of([&] { parse_members(object, "thing", refused); }) == Fault::unsupported);
+}
+
+TEST_CASE("a member of very many values is refused before it takes memory") {
+  const auto ones = [](std::size_t count) {
+    std::string text = "{\"a\":1,\"b\":[1";
+    for (std::size_t i = 1; i < count; ++i) text += ",1";
+    return text + "],\"c\":[1]}";
+  };
+  CHECK(parsing_members(ones(999'999)) == std::nullopt);  // and the array itself
+  CHECK(parsing_members(ones(1'000'000)) == Fault::corrupt);
+  CHECK(parsing(ones(1'000'000)) == std::nullopt);
 }
 
 TEST_CASE("a member that is missing or of another type is refused, and the refusal names it") {

@@ -65,7 +65,13 @@ TEST_CASE("ordinary relative paths are places") {
     CAPTURE(path);
     CHECK(why_not_a_place(path) == nullptr);
   }
-  CHECK(why_not_a_place(std::string(4096, 'a')) == nullptr);
+  std::string longest(4096, 'a');
+  for (std::size_t i = 255; i < longest.size(); i += 256) longest[i] = '/';
+  longest.back() = 'a';
+  longest[longest.size() - 2] = '/';
+  CHECK(why_not_a_place(longest.substr(0, 4094)) == nullptr);
+  CHECK(why_not_a_place(longest) == nullptr);
+  CHECK(why_not_a_place(longest + "a") != nullptr);
 }
 
 TEST_CASE("a path that could lead elsewhere, or that some system cannot keep, is no place") {
@@ -90,7 +96,8 @@ TEST_CASE("a path that could lead elsewhere, or that some system cannot keep, is
                                     "a\\b",
                                     "..\\a",
                                     "\\",
-                                    std::string(4097, 'a'),
+                                    std::string(256, 'a'),
+                                    "a/" + std::string(256, 'a') + "/b",
                                     "\xff",
                                     "a\xc0\xaf"
                                     "b",

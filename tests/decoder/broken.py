@@ -4,7 +4,7 @@
 import json
 
 from elements import BITS, width_of
-from make_delta import DENSE, container, encode_block, make_delta, raw_frame, reseal, told_bundle, varint
+from make_delta import DENSE, container, encode_block, make_delta, raw_frame, reseal, seal, told_bundle, varint
 from random_checkpoint import write_safetensors
 from zstd import content_size, decompress
 
@@ -208,6 +208,10 @@ def broken_blocks():
              raw_frame(index).replace(b"\5\0\0\0", (100_000_001).to_bytes(4, "little"), 1)),
             ("an index that hardly takes anything", "too long", raw_frame(bytes(17 << 20)))):
         made.append((what, reason, *_still(still, frame=frame)))
+    unchanged = one("BF16", bytes(20))
+    _, metadata = taken_apart(make_delta([(NAME, unchanged)], unchanged))
+    skippable = b"\x50\x2a\x4d\x18" + bytes([4, 0, 0, 0]) + b"none"
+    made.append(("a skippable frame for an index", "no zstd frame", unchanged, _indexed([], b"", metadata, skippable)))
     return made
 
 
@@ -224,6 +228,12 @@ def broken_metadata(base, result):
             without = {other: metadata[other] for other in metadata if other != key}
             made.append((f"no {key}", "", base, container(entries, without)))
     made.append(("an entry for no tensor", "no such tensor", base, container([("c", b"")] + entries, metadata)))
+    # A member that is ignored, of whichever entry comes first.
+    whole = container(entries, metadata)
+    start = 8 + int.from_bytes(whole[:8], "little")
+    text = whole[8:start].rstrip().replace(b'"dtype"', b'"x":' + b"[" * 15 + b"]" * 15 + b',"dtype"', 1)
+    made.append(("a member that is nested too deep", "nested", base,
+                 seal(len(text).to_bytes(8, "little") + text, json.loads(text)["__metadata__"]["digest"]) + whole[start:]))
     # Made longer until there is padding.
     whole = container(entries, metadata)
     while whole[7 + int.from_bytes(whole[:8], "little")] != ord(" "):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+import refusal
 from afresh import AFRESH
 from bits import BitReader, BitWriter
 from blake3 import blake3, keyed_blake3, plain_blake3
@@ -626,6 +627,13 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(Refused, "to refer to"):
             length(many)
         self.assertGreater(length(few - 8, mask=((0, 800_000),)), 100_000)
+
+    def test_headers_that_hold_very_much(self):
+        most = ",".join(["1"] * (refusal.MOST_VALUES - 1))  # and the list itself
+        self.assertEqual(len(refusal.strict_header(f'{{"a":[{most}],"b":[{most}]}}', "header")), 2)
+        for text in (f'{{"a":[{most},1]}}', f'{{"a":{{"b":[{most}]}}}}'):
+            with self.assertRaisesRegex(Refused, "'a' holds more than"):
+                refusal.strict_header(text, "header")
 
     def test_broken_rules_under_good_digests(self):
         for base, delta, made in harmless():

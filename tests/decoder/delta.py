@@ -34,7 +34,8 @@ def check_seal(text, digest, what):
 def check_path(path, what):
     require(isinstance(path, str) and not any(ord(letter) < 32 or ord(letter) == 127 or letter == "\\"
                                               for letter in path) and
-            all(part not in ("", ".", "..") and part.lower() != ".wdelta" for part in path.split("/")),
+            all(part not in ("", ".", "..") and part.lower() != ".wdelta" and len(part.encode()) <= 255
+                for part in path.split("/")),
             f"{what}: bad path {path!r}")
 
 

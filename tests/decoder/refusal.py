@@ -3,6 +3,9 @@
 
 import json
 
+DEEPEST = 16
+MOST_VALUES = 1_000_000
+
 
 class Refused(Exception):
     """The bytes are not what the man page asks for, or not what they claim to be."""
@@ -23,6 +26,14 @@ def _no_constant(word):
     raise Refused(f"JSON: {word} is not JSON")
 
 
+def _values(value, depth=1):
+    """How many values a value is, with all that lie in it."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    require(depth <= DEEPEST, f"JSON: nested deeper than {DEEPEST}")
+    return 1 + sum(_values(inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
+
+
 def strict_json(text, kind, what):
     """Parses text (bytes or str) as JSON whose outermost value is of the Python type kind."""
     try:
@@ -34,7 +45,16 @@ def strict_json(text, kind, what):
     except (ValueError, RecursionError) as error:
         raise Refused(f"{what}: not JSON: {error}") from None
     require(isinstance(value, kind), f"{what}: not a JSON {kind.__name__}")
+    _values(value)
     return value
+
+
+def strict_header(text, what):
+    """The header of a safetensors file: of none of its members there is very much."""
+    members = strict_json(text, dict, what)
+    for name, value in members.items():
+        require(_values(value) <= MOST_VALUES, f"{what}: {name!r} holds more than {MOST_VALUES} values")
+    return members
 
 
 def is_count(value):

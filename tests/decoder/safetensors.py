@@ -5,7 +5,7 @@ from collections import namedtuple
 from math import prod
 
 from elements import BITS
-from refusal import is_count, require, strict_json
+from refusal import is_count, require, strict_header
 
 HEADER_LIMIT = 100_000_000
 METADATA = "__metadata__"
@@ -31,7 +31,7 @@ def read_header(content, total, what):
     require(start <= len(content), f"{what}: cut inside the header")
     text = bytes(content[8:start])
     require(text[:1] == b"{", f"{what}: header does not begin with a brace")
-    members = strict_json(text, dict, what)
+    members = strict_header(text, what)
     metadata = members.pop(METADATA, {})
     require(isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()),
             f"{what}: __metadata__ is not an object of strings")
