@@ -5,9 +5,9 @@
 #include "base/json.hpp"
 #include "delta/file_identity_json.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <set>
 
 namespace wdelta {
 
@@ -67,12 +67,12 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
   DeltaDescription description;
   const ParsedJson base = parse_json(required(metadata, "base", object), object);
   if (!base.is_array()) throw Error(Fault::corrupt, object, "__metadata__ \"base\" is not an array");
+  std::set<std::string> paths;
   for (const ParsedJson& file : base) {
     description.base.push_back(file_identity_from(file, object));
     const std::string& path = description.base.back().path;
-    if (std::ranges::count(description.base, path, &FileIdentity::path) > 1) {
+    if (!paths.insert(path).second)
       throw Error(Fault::corrupt, object, fmt::format("__metadata__ \"base\" names {:?} twice", path));
-    }
   }
   description.result = file_identity_from(parse_json(required(metadata, "result", object), object), object);
   description.element_count = required_count(metadata, "elements", object);

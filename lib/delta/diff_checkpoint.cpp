@@ -43,8 +43,15 @@ PlaceChange compare_bytes(const CheckpointFile* base, const NextFile& file, cons
                     std::nullopt};
   file.bytes->check_unchanged();
   if (base == nullptr) return place;
-  const bool same = base->size_bytes == next.size_bytes && base->executable == next.executable &&
-                    (base->digest ? *base->digest : digest_of(*base->open(), execution)) == place.digest;
+  const auto digest_of_base = [&] {
+    if (base->digest) return *base->digest;
+    const auto bytes = base->open();
+    const Digest digest = digest_of(*bytes, execution);
+    bytes->check_unchanged();
+    return digest;
+  };
+  const bool same =
+      base->size_bytes == next.size_bytes && base->executable == next.executable && digest_of_base() == place.digest;
   place.kind = same ? Kind::same : Kind::changed;
   return place;
 }

@@ -28,6 +28,7 @@ class RebuiltFile::Pool {
   /// The one that this thread gave back last, if it is there: it still has the tables of the blocks before.
   std::unique_ptr<Worker> take() {
     const std::lock_guard lock(mutex_);
+    is_at_end_ = false;
     if (idle_.empty()) return std::make_unique<Worker>(*engine_);
     const auto own =
         std::ranges::find(idle_, std::this_thread::get_id(), [](const auto& idle) { return idle->thread; });
@@ -36,10 +37,15 @@ class RebuiltFile::Pool {
     idle_.pop_back();
     return worker;
   }
-  void give(std::unique_ptr<Worker> worker) {
+  /// Once the end of the file was made none is kept: a commit may have thousands of files, and chains of deltas may
+  /// have very many tables.
+  void give(std::unique_ptr<Worker> worker, bool is_at_end) {
     worker->thread = std::this_thread::get_id();
+    std::vector<std::unique_ptr<Worker>> done;  // freed without the lock
     const std::lock_guard lock(mutex_);
+    is_at_end_ |= is_at_end;
     idle_.push_back(std::move(worker));
+    if (is_at_end_) done.swap(idle_);
   }
 
   std::unique_ptr<DeviceRebuilder> take_rebuilder() {
@@ -61,6 +67,7 @@ class RebuiltFile::Pool {
   const Engine* engine_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;
+  bool is_at_end_ = false;
   std::vector<std::unique_ptr<DeviceRebuilder>> rebuilders_;
 };
 
@@ -210,7 +217,7 @@ void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) c
     read_origin(tensor, begin, part);
     if (worker) patch_tensor(*worker, tensor, begin, part);
   });
-  if (worker) pool_->give(std::move(worker));
+  if (worker) pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
 }
 
 void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
@@ -220,7 +227,7 @@ void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) con
   for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {
     patch_tensor(*worker, tensor, begin, part);
   });
-  pool_->give(std::move(worker));
+  pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
 }
 
 bool RebuiltFile::is_on(const Device& device) const {
