@@ -63,23 +63,26 @@ void walk(const fs::path& directory, const fs::path& relative, const PathFilter&
 
 // A saver writes its shards one by one and the index last or first: an index that names more than there is means that
 // the save is not done, and a commit of it would be worth nothing.
-void require_shards(const Checkpoint& checkpoint, const CheckpointFile& index, const fs::path& directory) {
+std::optional<Error> missing_shard_of(const CheckpointFile& index, const Checkpoint& checkpoint,
+                                      const fs::path& directory) {
   constexpr std::uint64_t k_longest_index = 1'000'000'000;
   const auto file = index.open();
   if (file->size_bytes() > k_longest_index) throw Error(Fault::corrupt, file->name(), "is too large for an index");
   const std::vector<std::uint8_t> text = read_all(*file);
   const ParsedJson json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return;
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return std::nullopt;
   const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string()) continue;
     const std::string place = folder + shard.get<std::string>();
-    if (checkpoint.find(place) == nullptr && !fs::is_regular_file(directory / place)) {
-      throw Error(Fault::local, file->name(),
-                  fmt::format("names shard {:?}, which is not there", shard.get<std::string>()),
-                  "it may still be being written: push --wait-stable S waits until it is done");
+    std::error_code error;  // of a name that no file can have
+    if (checkpoint.find(place) == nullptr && !fs::is_regular_file(directory / place, error)) {
+      return Error(Fault::local, file->name(),
+                   fmt::format("names shard {:?}, which is not there", shard.get<std::string>()),
+                   "it may still be being written: push --wait-stable S waits until it is done");
     }
   }
+  return std::nullopt;
 }
 
 // A commit of two files that some file systems take for one could not be pulled there, and pull refuses it everywhere.
@@ -126,12 +129,19 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
   checkpoint.filter_ = filter;
   checkpoint.others_ = std::move(found.others);
   std::ranges::sort(checkpoint.others_);
-  if (shards == Shards::required) require_no_collision(checkpoint.files_, path);
-  for (const CheckpointFile& file : checkpoint.files_) {
-    if (shards == Shards::required && file.path.ends_with(".safetensors.index.json"))
-      require_shards(checkpoint, file, path);
-  }
+  if (shards == Shards::any) return checkpoint;
+  require_no_collision(checkpoint.files_, path);
+  if (const auto missing = checkpoint.missing_shard()) throw Error(*missing);
   return checkpoint;
+}
+
+std::optional<Error> Checkpoint::missing_shard() const {
+  if (single_file_) return std::nullopt;
+  for (const CheckpointFile& file : files_) {
+    if (!file.path.ends_with(".safetensors.index.json")) continue;
+    if (auto missing = missing_shard_of(file, *this, name_)) return missing;
+  }
+  return std::nullopt;
 }
 
 bool Checkpoint::has_stamps_of(const Checkpoint& other) const {

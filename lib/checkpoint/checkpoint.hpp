@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/digest.hpp"
+#include "base/error.hpp"
 #include "base/file.hpp"
 #include "checkpoint/path_filter.hpp"
 
@@ -63,6 +64,10 @@ class Checkpoint {
   const std::vector<std::string>& others() const { return others_; }
   /// Whether its files can be found again by their stamps: those of a commit and those in memory cannot.
   bool is_on_disk() const { return !files_.empty() && files_.front().stamp.has_value(); }
+
+  /// Of a shard that an index names and that is not there, what open() with Shards::required throws. Throws corrupt for
+  /// an index that cannot be read.
+  std::optional<Error> missing_shard() const;
 
   /// Whether it has the same places with the same stamps.
   bool has_stamps_of(const Checkpoint& other) const;

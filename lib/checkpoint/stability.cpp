@@ -4,25 +4,45 @@
 #include "base/error.hpp"
 #include "checkpoint/safetensors.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace wdelta {
 
 namespace {
 
-// Nothing while it is plainly unfinished.
-std::optional<Checkpoint> open_if_complete(const std::filesystem::path& path, const PathFilter& filter) try {
-  Checkpoint checkpoint = Checkpoint::open(path, Shards::required, filter);
-  const auto is_cut = [](const CheckpointFile& file) { return is_weights(file.path) && is_cut_short(*file.open()); };
-  if (std::ranges::any_of(checkpoint.files(), is_cut)) return std::nullopt;
-  return checkpoint;
-} catch (const Error& error) {
-  // A file that vanishes between two looks, or a shard that is not there yet.
-  if (error.fault() != Fault::local && !(error.fault() == Fault::not_found && std::filesystem::exists(path))) throw;
+struct Look {
+  std::optional<Checkpoint> checkpoint;
+  std::optional<Error> in_the_way;  // of opening it
+  std::optional<Error> unfinished;  // what says that it is being written
+
+  bool is_like(const Look& other) const {
+    if (checkpoint && other.checkpoint) return checkpoint->has_stamps_of(*other.checkpoint);
+    return in_the_way && other.in_the_way && in_the_way->object() == other.in_the_way->object() &&
+           std::string_view(in_the_way->what()) == other.in_the_way->what();
+  }
+};
+
+std::optional<Error> unfinished_file_of(const Checkpoint& checkpoint) {
+  if (auto missing = checkpoint.missing_shard()) return missing;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    if (is_weights(file.path) && is_cut_short(*file.open()))
+      return Error(Fault::local, file.path, "is shorter than its header says");
+  }
   return std::nullopt;
+}
+
+Look look_at(const std::filesystem::path& path, const PathFilter& filter) try {
+  Look look{Checkpoint::open(path, Shards::any, filter), {}, {}};
+  look.unfinished = unfinished_file_of(*look.checkpoint);
+  if (!look.unfinished) look.checkpoint = Checkpoint::open(path, Shards::required, filter);
+  return look;
+} catch (const Error& error) {
+  if (error.fault() == Fault::not_found && !std::filesystem::exists(path)) throw;
+  return {{}, error, {}};  // a file that vanished between two looks, an index that is half written
 }
 
 }  // namespace
@@ -31,17 +51,24 @@ Checkpoint open_when_stable(const std::filesystem::path& path, const PathFilter&
                             const Execution& execution) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds k_between_looks{200};
-  std::optional<Checkpoint> seen = open_if_complete(path, filter);
+  Look seen = look_at(path, filter);
   Clock::time_point since = Clock::now();
   execution.progress->note(fmt::format("waiting until {} has not changed for {} s", path.string(), still.count()));
-  while (!seen || Clock::now() - since < still) {
+  bool is_said = false;
+  for (;;) {
+    if (Clock::now() - since >= still) {
+      if (seen.in_the_way) throw Error(*seen.in_the_way);
+      if (!seen.unfinished) return std::move(*seen.checkpoint);
+      if (!std::exchange(is_said, true))
+        execution.progress->note(
+            fmt::format("waiting for more: {} {}", seen.unfinished->object(), seen.unfinished->what()));
+    }
     execution.check_stop();
     std::this_thread::sleep_for(k_between_looks);
-    std::optional<Checkpoint> now = open_if_complete(path, filter);
-    if (!seen || !now || !now->has_stamps_of(*seen)) since = Clock::now();
+    Look now = look_at(path, filter);
+    if (!now.is_like(seen)) since = Clock::now();
     seen = std::move(now);
   }
-  return std::move(*seen);
 }
 
 }  // namespace wdelta

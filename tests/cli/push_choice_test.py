@@ -89,6 +89,22 @@ class PushChoiceTest(testing.Case):
         self.run_ok("pull", f"{self.repo}@{out.decode().strip()}", self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", whole)
 
+    def test_what_no_waiting_mends_is_not_waited_for(self):
+        os.mkfifo(self.step / "pipe")
+        self.run_fails(3, "push", self.step, self.repo, "--wait-stable", "1", says="pipe: is not a regular file")
+        (self.step / "pipe").unlink()
+        (self.step / "lost").symlink_to("nothing")
+        self.run_fails(3, "push", self.step, self.repo, "--wait-stable", "1", says="symlink to nothing")
+
+    def test_a_half_written_index_is_waited_for(self):
+        index = self.step / "model.safetensors.index.json"
+        index.write_text('{"weight_map": {')
+        process = self.start_waiting()
+        time.sleep(0.5)
+        index.write_text('{"weight_map": {}}')
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 0, said)
+
     def test_waiting_can_be_interrupted(self):
         sorted(self.step.glob("*.safetensors"))[0].unlink()
         process = self.start_waiting()
