@@ -26,14 +26,12 @@ Error moved_meanwhile(RefKind kind, const std::string& name) {
           "nothing was lost; look at the log and push again"};
 }
 
-// A store that said nothing of itself, and overwrites or refuses to create, may repeat a put() whose reply was lost,
-// which can do harm only when somebody has built upon the entry in between.
+// Where the store said nothing of itself, it overwrites or refuses what it is to create.
 void add_once(Store& store, const std::string& key, const std::string& text) {
   if (store.contest()) {
     store.create(key, text);
   } else {
-    store.put(key, text);
-    store.flush();
+    store.put_once(key, text);
   }
 }
 

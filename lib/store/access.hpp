@@ -15,7 +15,7 @@ struct NetworkOptions {
   unsigned transfers = 8;              ///< at most so many at a time
   std::uint64_t bytes_per_second = 0;  ///< for all of them together, both ways; 0: no limit
   bool offline = false;                ///< refuse to send anything
-  std::string ca_file;                 ///< certificates to believe instead of the system's
+  std::string certificates;            ///< a file or a directory of those to believe instead of the system's
   std::chrono::seconds connect_timeout{20};
   std::chrono::seconds stall_timeout{60};     ///< a transfer that moves nothing for so long is broken off
   std::chrono::milliseconds retry_wait{500};  ///< before the second try; doubles from try to try

@@ -194,6 +194,7 @@ bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
     return false;
   }
   fs::remove(aside, error);
+  if (error) throw system_error(error.value(), aside.string(), "remove");
   return true;
 }
 
@@ -204,6 +205,8 @@ void DirectoryStore::bring_back() {
     if (const auto key = key_aside(walk->path().lexically_relative(root_).generic_string()))
       put_back(walk->path(), *key);
   }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw system_error(error.value(), (root_ / "staging").string(), "read directory");
 }
 
 void DirectoryStore::remove_leftovers(std::int64_t time_s) {

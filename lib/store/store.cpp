@@ -24,6 +24,11 @@ std::optional<Digest> Store::get_into(OutputFile&, const Wanted&, const std::fil
   return std::nullopt;
 }
 
+void Store::put_once(const std::string& key, std::string_view bytes) {
+  put(key, bytes);
+  flush();
+}
+
 void Store::put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) {
   OutputFile staged = stage();
   copy_and_digest(bytes, staged, execution);

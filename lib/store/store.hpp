@@ -62,6 +62,9 @@ class Store {
   virtual std::optional<std::filesystem::path> spooling_path() const { return std::nullopt; }
   /// Keeps a small object.
   virtual void put(const std::string& key, std::string_view bytes) = 0;
+  /// The same at once, by a request that is not sent again when the store may have carried it out, which could give a
+  /// key that others have seen already a later time. Throws network when that cannot be told.
+  virtual void put_once(const std::string& key, std::string_view bytes);
   /// A file to write a large object into, whose digest and so whose key is known only at its end.
   virtual OutputFile stage() = 0;
   /// Where stage() makes its files; for writers that need more than one.
@@ -75,6 +78,8 @@ class Store {
   virtual bool has(const Wanted&) const { return false; }
   /// Whether it is reached over a network: then bytes are better read twice than copied once.
   virtual bool is_remote() const { return false; }
+  /// From how many threads small objects are best read at a time: 1 where no answer has to be waited for.
+  virtual unsigned reads_at_once() const { return 1; }
   /// Sends what a store gathers to make few requests of many objects. Nobody else need see an object before; nobody
   /// sees one without those that were put before the flush that came before it.
   virtual void flush() {}
@@ -131,9 +136,9 @@ bool is_probe_key(std::string_view key);
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes);
 
 /// Opens the store that `location` names: file:///PATH or a plain path is a directory, s3://BUCKET[/PREFIX] is on S3 or
-/// what speaks its protocol. Nothing needs to be there yet.
-/// Throws unsupported for a scheme that has no store.
-/// Remote stores are told of `access`, and report to and are stopped by `execution`, which may have no Progress.
+/// what speaks its protocol, hf://buckets/NAMESPACE/NAME[/PREFIX] is a bucket of the Hugging Face Hub. Nothing needs to
+/// be there yet. Throws unsupported for a scheme that has no store. Remote stores are told of `access`, and report to
+/// and are stopped by `execution`, which may have no Progress.
 std::unique_ptr<Store> open_store(const std::string& location, const Access& access = {},
                                   const Execution& execution = {});
 /// Whether `location` has a scheme, as in s3://bucket.

@@ -100,9 +100,8 @@ S3Access s3_access(const Environment& environment) {
   const std::string style = profile.value("s3.addressing_style");
   if (style == "path") s3.addressing = S3Addressing::path;
   if (style == "virtual") s3.addressing = S3Addressing::virtual_host;
-  // A profile that was asked for counts before keys in the environment, as with AWS's own programs, if it has any.
-  const bool has_keys = !profile.value("aws_access_key_id").empty();
-  if (const std::string id = environment("AWS_ACCESS_KEY_ID"); !id.empty() && (!is_asked_for || !has_keys)) {
+  // These count before a profile that AWS_PROFILE names, as with AWS's own programs.
+  if (const std::string id = environment("AWS_ACCESS_KEY_ID"); !id.empty()) {
     s3.key_id = id;
     s3.secret = environment("AWS_SECRET_ACCESS_KEY");
     s3.session_token = environment("AWS_SESSION_TOKEN");
@@ -112,7 +111,7 @@ S3Access s3_access(const Environment& environment) {
     s3.secret = profile.value("aws_secret_access_key");
     s3.session_token = profile.value("aws_session_token");
     s3.key_source = "profile " + profile_name;
-    if (!has_keys) require_no_others(environment, profile, profile_name);
+    if (s3.key_id.empty()) require_no_others(environment, profile, profile_name);
   }
   return s3;
 }

@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "user/s3_access.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace wdelta {
@@ -20,9 +21,10 @@ std::string first_set(const Environment& environment, std::initializer_list<cons
   return "";
 }
 
-bool is_on(const std::string& value) {
-  return value == "1" || value == "true" || value == "TRUE" || value == "yes" || value == "YES" || value == "ON" ||
-         value == "on";
+// As the Hub's own client understands it.
+bool is_on(std::string value) {
+  std::ranges::transform(value, value.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return value == "1" || value == "true" || value == "yes" || value == "on";
 }
 
 fs::path below_home(const Environment& environment, const char* variable, const char* folder) {
@@ -93,8 +95,10 @@ Access access_to(const std::string& location, const NetworkOptions& network, con
   Access access;
   access.network = network;
   if (is_on(environment("HF_HUB_OFFLINE"))) access.network.offline = true;
-  access.network.ca_file =
-      first_set(environment, {"AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  const bool is_s3 = location.starts_with("s3://");
+  if (is_s3) access.network.certificates = environment("AWS_CA_BUNDLE");
+  if (access.network.certificates.empty())
+    access.network.certificates = first_set(environment, {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"});
   access.staging_directory = staging_directory(environment);
   if (std::string endpoint = environment("HF_ENDPOINT"); !endpoint.empty()) {
     while (endpoint.ends_with('/')) endpoint.pop_back();
@@ -106,7 +110,7 @@ Access access_to(const std::string& location, const NetworkOptions& network, con
   } catch (const Error&) {
     if (location.starts_with("hf://")) throw;
   }
-  if (location.starts_with("s3://")) access.s3 = s3_access(environment);
+  if (is_s3) access.s3 = s3_access(environment);
   return access;
 }
 

@@ -56,6 +56,19 @@ class HubContestedTest(HubCase):
         self.assertNotIn("fork", self.run_ok("log", REPO))
         self.run_ok("verify", REPO)
 
+    def test_no_entry_is_written_twice(self):
+        self.make_steps(1)
+        self.push(self.steps[0], "--create")
+        history = self.hub.buckets.buckets["tester/run"].history
+        for skip in range(3):
+            self.hub.faults.add(match=r"^POST /api/buckets/.*/batch", kind="status_after", status=503, skip=skip)
+            self.push_any(skip, "one")
+            self.hub.faults.clear()
+        entries = {path: len(times) for path, times in history.items() if path.startswith("branches/main/")}
+        self.assertGreater(len(entries), 2)
+        self.assertEqual(set(entries.values()), {1})
+        self.assertNotIn("fork", self.run_ok("log", REPO))
+
 
 if __name__ == "__main__":
     testing.main()

@@ -235,6 +235,21 @@ class HubTest(HubCase):
         self.push(self.steps[1])
         self.assert_holds("main", self.steps[1])
 
+    def test_of_what_was_not_asked_nothing_is_done(self):
+        self.make_repository()
+        self.make_steps(3)
+        first, _, last = [self.push(step, "--create") for step in self.steps]
+        self.run_ok("squash", REPO, f"{first}..{last}")
+        before = set(self.objects())
+        self.hub.settings["paths_unasked"] = ["wdelta.json", "x"]
+        gone = json.loads(self.run_ok("gc", REPO, "--json", "--grace", "0"))
+        self.hub.settings["paths_unasked"] = []
+        self.assertLess(set(self.objects()), before)
+        self.assertGreater(gone["removed"], 0)
+        self.assertIsNotNone(self.hub.file("tester/run", "wdelta.json"))
+        self.run_ok("verify", REPO, "--deep")
+        self.assert_holds("main", self.steps[2])
+
     def test_a_token_for_the_content_store_that_expires(self):
         self.make_repository()
         self.make_steps(2)
@@ -296,6 +311,16 @@ class LargeTest(HubCase):
         self.run_fails(8, "pull", REPO, self.scratch / "out", says=["wdelta.json", "links", "refused"])
         self.assertEqual(len(self.requests("GET .*/resolve/")) - before, 3)
         self.assertFalse((self.scratch / "out").exists())
+
+    def test_only_the_hub_says_that_a_thing_is_not_there(self):
+        self.make_repository()
+        self.make_steps(1)
+        self.push(self.steps[0], "--create")
+        self.hub.faults.add(match="^GET .*signature=", kind="status", status=404)
+        self.assert_holds("main", self.steps[0])
+        self.hub.faults.add(match="^GET .*signature=", kind="status", status=404, times=0)
+        for words in (("log", REPO), ("pull", REPO, self.scratch / "none"), ("gc", REPO, "--grace", "0")):
+            self.run_fails(8, *words, says=["links", "refused"])
 
     def test_a_pull_that_was_killed_goes_on_where_it_stood(self):
         self.make_repository()

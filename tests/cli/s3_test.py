@@ -146,6 +146,18 @@ class Writers(S3Case):
         self.run_ok("pull", REPO, self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", second)
 
+    def test_no_contested_entry_is_written_twice(self):
+        self.serve(ignores_conditions=True)
+        steps = self.some_history(4)
+        self.run_ok("push", steps[0], REPO)
+        for step, kind in zip(steps[1:], ("lost", "after:503", "after:500")):
+            self.s3.faults = [Fault(kind, 1, r"^PUT .*/branches/main/")]
+            self.run_ok("push", step, REPO)
+        written = self.requests(r"^PUT .*/branches/main/")
+        self.assertGreater(len(written), 3)
+        self.assertEqual(len(written), len(set(written)), written)
+        self.assertEqual(len(self.run_ok("log", REPO, "--json").splitlines()), 4)
+
     def test_an_entry_that_did_not_arrive_is_sent_again(self):
         self.serve()
         first, second = self.some_history(2)
@@ -313,6 +325,53 @@ class LargeObjects(S3Case):
         self.run_fails(9, "push", self.large_checkpoint(), REPO)
         self.assertEqual(self.s3.uploads, {})
 
+    def at_second_part(self, then):
+        """Calls it once, when a push of a large checkpoint is about to send its second part; pushes that."""
+        self.serve()
+        checkpoint = self.large_checkpoint()
+
+        def second_part(request):
+            if self.s3.fault_for is second_part and "partNumber=2&" in request:
+                self.s3.fault_for = lambda request: None
+                then(checkpoint)
+
+        self.s3.fault_for = second_part
+        self.run_ok("push", checkpoint, REPO, "--transfers", "1")
+        self.assertEqual(self.s3.uploads, {})
+        self.run_ok("verify", REPO)
+
+    def test_of_two_that_send_the_same_one_completes_it_for_both(self):
+        def push_too(checkpoint):
+            other = self.environment(WDELTA_STATE_DIR=str(self.scratch / "state-2"),
+                                     WDELTA_CACHE_DIR=str(self.scratch / "cache-2"))
+            done = subprocess.run(self.command("push", checkpoint, REPO, "-b", "other"), env=other, capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(self.requests(r"partNumber=1&")), 1)  # what was there was not sent again
+
+        self.at_second_part(push_too)
+
+    def test_an_upload_that_another_program_gives_up_is_begun_anew(self):
+        self.at_second_part(lambda _: self.s3.uploads.clear())
+
+    def test_an_upload_of_another_program_is_not_given_up(self):
+        self.serve()
+        checkpoint = self.large_checkpoint()
+        self.s3.faults = [Fault("status:500", 100, r"partNumber=2&", {"Retry-After": "0"})]
+        self.run_fails(8, "push", checkpoint, REPO)
+        self.s3.faults = [Fault("status:413", 1, r"partNumber=2&")]
+        self.run_fails(9, "push", checkpoint, REPO)
+        self.assertEqual(len(self.s3.uploads), 1)
+        self.s3.faults = []
+        self.run_ok("push", checkpoint, REPO)
+
+    def test_gc_says_that_it_could_not_look_for_uploads(self):
+        self.serve()
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        self.s3.faults = [Fault("status:400", 1, "[?&]uploads=")]
+        self.run_fails(8, "gc", REPO)
+        self.s3.faults = [Fault("status:403", 1, "[?&]uploads=")]
+        self.run_ok("gc", REPO)
+
     def test_a_completion_whose_reply_is_lost_is_done(self):
         self.serve()
         self.s3.faults = [Fault("lost", 1, r"^POST .*uploadId=")]
@@ -441,10 +500,11 @@ class Failures(S3Case):
                    "aws_session_token = fresh\n")
         self.write(".aws/config", f"[default]\nregion = mars\n[profile me]\nregion = {s3_emulator.REGION}\n"
                    f"endpoint_url = {self.s3.url}\ns3 =\n  addressing_style = path\n")
-        for variables in ({}, {"AWS_ACCESS_KEY_ID": "AKIDNOBODY"}):
-            self.run_ok("push", self.checkpoint, REPO, env={
-                "AWS_PROFILE": "me", "AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "AWS_REGION": None,
-                "AWS_ENDPOINT_URL": None, **variables})
+        profile = {"AWS_PROFILE": "me", "AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "AWS_REGION": None,
+                   "AWS_ENDPOINT_URL": None}
+        self.run_ok("push", self.checkpoint, REPO, env=profile)
+        # As with AWS's own programs keys of the environment count before it.
+        self.run_fails(8, "log", REPO, env={**profile, "AWS_ACCESS_KEY_ID": "AKIDNOBODY"}, says="AWS_ACCESS_KEY_ID")
         self.run_fails(4, "log", REPO, env={"AWS_PROFILE": "nobody"}, says="no such profile")
 
     def test_rates_that_are_none(self):

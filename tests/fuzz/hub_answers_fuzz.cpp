@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
         xet_shard_answer_from(text, "input");
         break;
       case 4:
-        next_cursor(text);
+        next_cursor(text, "input");
         break;
       case 5:
         if (hub_error_text(text).find('\n') != std::string::npos) std::abort();

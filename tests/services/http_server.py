@@ -37,10 +37,11 @@ class Faults:
     truncate    the answer ends after bytes (0) of its body
     slow        the answer begins after seconds, and its body comes in pieces with pause_s (0) between them
     lose_reply  the request is worked on, the connection reset
+    status_after  the request is worked on; status, headers, body: the answer instead
     duplicate   the answer comes twice
     damage      a byte of the answer's body, the one at bytes (0), is another"""
 
-    KINDS = ("status", "rate_limit", "reset", "truncate", "slow", "lose_reply", "duplicate", "damage")
+    KINDS = ("status", "rate_limit", "reset", "truncate", "slow", "lose_reply", "status_after", "duplicate", "damage")
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -147,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
                 reply = raised
             if fault and fault["kind"] == "lose_reply":
                 raise Gone
+            if fault and fault["kind"] == "status_after":
+                reply = self.refusal(fault)
             # Before the client has its answer, and may ask for the log at once.
             status = entry["status"] = reply.status
             for _ in range(2 if fault and fault["kind"] == "duplicate" else 1):
@@ -176,10 +179,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise Gone
         return body
 
+    @staticmethod
+    def refusal(fault):
+        body = fault.get("body", {"error": "refused on request"})
+        return Reply(fault["status"], body.encode() if isinstance(body, str) else body, fault.get("headers"))
+
     def faulty(self, fault):
         if fault and fault["kind"] == "status":
-            body = fault.get("body", {"error": "refused on request"})
-            return Reply(fault["status"], body.encode() if isinstance(body, str) else body, fault.get("headers"))
+            return self.refusal(fault)
         if fault and fault["kind"] == "rate_limit":
             return Reply(429, {"error": "too many requests"},
                          {"RateLimit": f'"api";r=0;t={fault["seconds"]}',

@@ -37,6 +37,7 @@ SETTINGS = {
     "first_links_are_late": False,  # and the first one to some bytes has ended when it is made
     "listing_delay_s": 0,  # a listing shows what there was so long ago
     "paths_delay_s": 0,  # and so does paths-info
+    "paths_unasked": [],  # of these it tells, too, and of each path twice
     "page": 1000,  # entries on a page of a listing, when the client asks for none
     "grants": True,  # xorbs may go straight to the CDN
     "shard_versions": [1, 2],
@@ -228,7 +229,8 @@ class Hub(Models):
             paths = sent.get("paths")
             if not isinstance(paths, list) or len(paths) > MOST_PATHS:
                 raise xet.Refused(f"paths-info of more than {MOST_PATHS} paths, or of none")
-            return Reply(200, self.buckets.paths(self.readable(request, name), paths))
+            unasked = self.settings["paths_unasked"]
+            return Reply(200, self.buckets.paths(self.readable(request, name), 2 * (paths + unasked) if unasked else paths))
         if rest in (["xet-read-token"], ["xet-write-token"]) and method == "GET":
             may_write = rest == ["xet-write-token"]
             (self.writable if may_write else self.readable)(request, name)

@@ -57,6 +57,7 @@ class Fault:
     slow          sends the body in small pieces with pauses
     drop          closes the connection with nothing done
     lost          does what was asked for, and closes the connection instead of answering
+    after:N       does what was asked for, and answers N
     elsewhere     sends a reader on to another address, as the Hub's gateway does
     expired       does so with an address that is not good any more
     """
@@ -389,6 +390,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "lost":
             self.close_connection = True
             return
+        if kind.startswith("after:"):
+            status, body = int(kind[6:]), b""
         self.send_response_only(status)
         self.send_header("Date", self.s3.clock().strftime("%a, %d %b %Y %H:%M:%S GMT"))
         for name, value in headers.items():

@@ -167,7 +167,7 @@ TEST_CASE("a write that must not happen twice is repeated only where the server 
   CHECK(tries_after("!close") == 1);
   CHECK(tries_after("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf!close") == 1);
   CHECK(tries_after(TinyServer::reply("500 x", "")) == 1);
-  CHECK(tries_after(TinyServer::reply("503 x", "")) == 2);
+  CHECK(tries_after(TinyServer::reply("503 x", "")) == 1);  // a proxy's, of a server that was lost in the midst of it
   CHECK(tries_after(TinyServer::reply("429 x", "")) == 2);
 }
 

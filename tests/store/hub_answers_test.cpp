@@ -78,8 +78,13 @@ TEST_CASE("files of a listing are read with their times to the millisecond") {
   REQUIRE(files.size() == 2);
   CHECK(files[0].path == "a/b");
   CHECK(files[0].size_bytes == 12);
-  CHECK(files[0].uploaded_ms - files[1].uploaded_ms == 123);
+  CHECK(*files[0].uploaded_ms - *files[1].uploaded_ms == 123);
   CHECK(files[1].uploaded_ms == 1795241700000);
+  // The Hub's own client takes files of which no time is told.
+  const auto untimed =
+      hub_files_from(entry(R"("path":"a","size":1,"xetHash":")" + k_hash + R"(","uploadedAt":null)"), "list");
+  REQUIRE(untimed.size() == 1);
+  CHECK_FALSE(untimed[0].uploaded_ms);
 }
 
 TEST_CASE("an answer that is none of the Hub's is the network's fault") {
@@ -194,12 +199,21 @@ TEST_CASE("an etag is made as git and as the Hub make it") {
 }
 
 TEST_CASE("of the next page's URL only the cursor is taken") {
-  CHECK(next_cursor(R"(<https://evil.example/api?limit=5&cursor=eyJ%3D&x=1>; rel="next")") == "eyJ%3D");
-  CHECK(next_cursor(R"(<https://h/a?cursor=one>; rel="prev", <https://h/a?cursor=two>; rel="next")") == "two");
-  CHECK_FALSE(next_cursor(""));
-  CHECK_FALSE(next_cursor(R"(<https://h/a?cursor=one>; rel="prev")"));
-  CHECK_FALSE(next_cursor(R"(<https://h/a?limit=1>; rel="next")"));
-  CHECK_FALSE(next_cursor(R"(<https://h/a?cursor=one)"));
+  const auto cursor = [](const char* link) { return next_cursor(link, "list"); };
+  CHECK(cursor(R"(<https://evil.example/api?limit=5&cursor=eyJ%3D&x=1>; rel="next")") == "eyJ%3D");
+  CHECK(cursor(R"(<https://h/a?cursor=one>; rel="prev", <https://h/a?cursor=two>; rel="next")") == "two");
+  CHECK(cursor(R"(<https://h/a?cursor=one>; rel=next)") == "one");
+  CHECK(cursor(R"(<https://h/a?cursor=one>; title="a"; REL="last Next", <https://h/b>; rel=first)") == "one");
+  CHECK_FALSE(cursor(""));
+  CHECK_FALSE(cursor(R"(<https://h/a?cursor=one>; rel="prev")"));
+  CHECK_FALSE(cursor(R"(<https://h/a?cursor=one>; rel="nextcloud")"));
+  const HttpResponse two{
+      200, {{"Link", "<https://h/a?cursor=one>; rel=next"}, {"link", "<https://h/b>; rel=help"}}, ""};
+  CHECK(next_cursor(two.all_values("link"), "list") == "one");
+  // What follows is not shown, and must not be taken for what is not there.
+  for (const char* link :
+       {R"(<https://h/a?limit=1>; rel="next")", R"(<https://h/a?page=2>; rel=next)", R"(<https://h/a?cursor=one)"})
+    CHECK(fault_of([&] { cursor(link); }) == Fault::network);
 }
 
 TEST_CASE("success is what a batch's answer says of every line, and a shard's last event") {

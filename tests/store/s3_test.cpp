@@ -110,6 +110,10 @@ TEST_CASE("only the Hub's own gateway has contested entries") {
   };
   CHECK(is_gateway("https://s3.hf.co/me"));
   CHECK(is_gateway("https://s3.hf.co"));
+  CHECK(is_gateway("https://s3.hf.co:443"));
+  CHECK(is_gateway("https://S3.HF.co/me"));
+  CHECK_FALSE(is_gateway("https://s3.hf.co:8443"));
+  CHECK_FALSE(is_gateway("https://xs3.hf.co"));
   CHECK_FALSE(is_gateway("https://s3.hf.company"));
   CHECK_FALSE(is_gateway(""));
 }

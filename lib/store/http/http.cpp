@@ -30,6 +30,16 @@ std::string HttpResponse::header_or_empty(std::string_view name) const {
   return value == nullptr ? "" : *value;
 }
 
+std::string HttpResponse::all_values(std::string_view name) const {
+  std::string values;
+  for (const HttpHeader& each : headers) {
+    if (!is_same_name(each.name, name)) continue;
+    if (!values.empty()) values += ", ";
+    values += each.value;
+  }
+  return values;
+}
+
 std::optional<std::uint64_t> HttpResponse::whole_size_bytes() const {
   // "bytes 0-9/100", or "bytes */100" when the range lies behind the end.
   const std::string range = header_or_empty("content-range");

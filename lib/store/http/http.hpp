@@ -40,6 +40,8 @@ struct HttpResponse {
   const std::string* header(std::string_view name) const;
   /// The same; empty when there is none.
   std::string header_or_empty(std::string_view name) const;
+  /// The values of all headers of that name, with commas in between, which say the same as one header (RFC 9110, 5.3).
+  std::string all_values(std::string_view name) const;
   /// What Content-Range says of the whole's size; nothing when it does not.
   std::optional<std::uint64_t> whole_size_bytes() const;
 };

@@ -7,6 +7,7 @@
 #include "store/http/url.hpp"
 
 #include <array>
+#include <filesystem>
 #include <fmt/format.h>
 #include <new>
 
@@ -50,7 +51,11 @@ void set_up(CURL* easy, const HttpRequest& request, const NetworkOptions& option
   libcurl().easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, k_buffer_bytes);
   libcurl().easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
   libcurl().easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout.count()));
-  if (!options.ca_file.empty()) libcurl().easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+  if (!options.certificates.empty()) {
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(options.certificates, ignored);
+    libcurl().easy_setopt(easy, is_folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, options.certificates.c_str());
+  }
   if (request.body) {
     libcurl().easy_setopt(easy, CURLOPT_UPLOAD, 1L);
     libcurl().easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body->size_bytes));

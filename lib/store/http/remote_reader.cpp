@@ -72,7 +72,6 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
 
   void fetch(PageRun run, const std::atomic<bool>* given_up) {
     std::vector<std::uint8_t> page;
-    page.reserve(Spool::k_page_bytes);
     PageRun rest = run;
     const auto take = [&](std::span<const std::uint8_t> bytes) {
       if (given_up != nullptr && *given_up) throw NobodyWaits();
@@ -92,6 +91,7 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
       }
     };
     try {
+      page.reserve(Spool::k_page_bytes);
       object.fetch(run.first * Spool::k_page_bytes,
                    page_end(run.first + run.count - 1) - run.first * Spool::k_page_bytes, take);
       if (rest.count > 0) throw Error(Fault::network, object.name, "fewer bytes came than were asked for");

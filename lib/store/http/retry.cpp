@@ -28,8 +28,9 @@ bool is_transient(int status) {
   return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
-// Answers by which a server says that it has not even begun.
-bool was_turned_away(int status) { return status == 429 || status == 503; }
+// The answer by which a server says that it has not even begun. 503 says so too, but a proxy that lost the server in
+// the middle of it answers the same.
+bool was_turned_away(int status) { return status == 429; }
 
 bool may_repeat(const HttpOutcome& outcome, Repeat repeat) {
   if (!outcome.failure) {

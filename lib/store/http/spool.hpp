@@ -31,9 +31,6 @@ class Spool {
   /// directory is made.
   Spool(const std::filesystem::path& directory, std::string_view identity, std::uint64_t size_bytes);
   Spool(const Spool&) = delete;
-  /// Whether another program can go on with it: it has an identity, and no program is at work with the same.
-  bool is_kept() const { return !path_.empty(); }
-
   /// The pages that an earlier program left.
   const std::vector<std::uint64_t>& found_pages() const { return found_pages_; }
   void write_page(std::uint64_t page, std::span<const std::uint8_t> bytes);

@@ -23,11 +23,31 @@ auto understood(std::string_view text, const std::string& object, Read read) -> 
   }
 }
 
-std::int64_t moment_member(const ParsedJson& json, const char* name, const std::string& object) {
+std::optional<std::int64_t> moment_member(const ParsedJson& json, const char* name, const std::string& object) {
+  if (!json.contains(name) || json[name].is_null()) return std::nullopt;
   const std::string moment = string_member(json, name, object);
   const auto found = milliseconds_of(moment);
   if (!found) throw Error(Fault::corrupt, object, fmt::format("{:?} is no moment", moment));
-  return *found;
+  return found;
+}
+
+// Whether the parameters of a link say that it leads to the next page: rel=next, or rel="next", among others or alone.
+bool is_of_next(std::string_view parameters) {
+  std::string text(parameters);
+  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  constexpr std::string_view k_relation = "rel=";
+  const std::size_t found = text.find(k_relation);
+  if (found == std::string::npos) return false;
+  std::string_view rest = std::string_view(text).substr(found + k_relation.size());
+  const bool is_quoted = rest.starts_with('"');
+  if (is_quoted) rest.remove_prefix(1);
+  rest = rest.substr(0, rest.find_first_of(is_quoted ? "\"" : " ;,"));
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, end) == "next") return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
 }
 
 bool is_xet_hash(std::string_view text) {
@@ -52,23 +72,26 @@ std::vector<HubFile> hub_files_from(std::string_view text, const std::string& ob
   });
 }
 
-std::optional<std::string> next_cursor(std::string_view link) {
+std::optional<std::string> next_cursor(std::string_view link, const std::string& object) {
+  const auto not_understood = [&object] {
+    return Error(Fault::network, object, "its listing has a next page, and nothing says how to ask for it");
+  };
   // <https://…?limit=1000&cursor=eyJ…>; rel="next", and others behind a comma. A cursor holds none of ">&\"".
-  while (!link.empty()) {
-    const std::size_t open = link.find('<');
+  for (std::size_t open = link.find('<'); open != std::string_view::npos; open = link.find('<')) {
     const std::size_t close = link.find('>', open);
-    if (close == std::string_view::npos) return std::nullopt;
+    if (close == std::string_view::npos) throw not_understood();
     const std::string_view url = link.substr(open + 1, close - open - 1);
     const std::size_t end = std::min(link.find('<', close), link.size());
-    const std::string_view relation = link.substr(close, end - close);
+    const bool is_to_next = is_of_next(link.substr(close, end - close));
     link.remove_prefix(end);
-    if (relation.find("rel=\"next\"") == std::string_view::npos) continue;
+    if (!is_to_next) continue;
     for (const std::string_view mark : {"?cursor=", "&cursor="}) {
       const std::size_t found = url.find(mark);
       if (found == std::string_view::npos) continue;
       const std::string_view rest = url.substr(found + mark.size());
       return std::string(rest.substr(0, rest.find('&')));
     }
+    throw not_understood();
   }
   return std::nullopt;
 }

@@ -17,15 +17,16 @@ namespace wdelta {
 struct HubFile {
   std::string path;
   std::uint64_t size_bytes = 0;
-  std::string xet_hash;          ///< 64 digits; not the same for the same bytes from every client
-  std::int64_t uploaded_ms = 0;  ///< since 1970; nobody has said that it is the server that sets it
+  std::string xet_hash;                     ///< 64 digits; not the same for the same bytes from every client
+  std::optional<std::int64_t> uploaded_ms;  ///< since 1970, where it is told; nobody has said that the server sets it
 };
 
 /// The files of a page of a listing, or of paths that were asked for; directories are left out.
 std::vector<HubFile> hub_files_from(std::string_view text, const std::string& object);
-/// The cursor of the next page out of a Link header; nothing on the last page. Only the cursor is taken, never the URL:
-/// a token must not go to a host that a header names.
-std::optional<std::string> next_cursor(std::string_view link);
+/// The cursor of the next page out of the value of Link headers (RFC 8288); nothing on the last page. Only the cursor
+/// is taken, never the URL: a token must not go to a host that a header names. Throws network, about `object`, where
+/// there is a next page and no cursor: what a listing leaves out would be taken for what is not there.
+std::optional<std::string> next_cursor(std::string_view link, const std::string& object);
 
 /// What a revision of a model stands for.
 struct HubModelRevision {

@@ -6,6 +6,7 @@
 #include "store/http/libcurl.hpp"
 #include "store/http/retry.hpp"
 #include "store/http/url.hpp"
+#include "store/hub/hub_pages.hpp"
 #include "store/percent.hpp"
 
 #include <algorithm>
@@ -70,8 +71,12 @@ HttpResponse HubClient::ask(const HubQuestion& question, std::span<const int> ex
 
 void HubClient::create_bucket(BucketCreation creation) const {
   const std::string body = creation == BucketCreation::private_to_owner ? R"({"private":true})" : "{}";
-  constexpr int k_is_there[] = {409};
-  ask({"POST", "/api/buckets/" + bucket_, body, "application/json"}, k_is_there);
+  // Who may not make one may still write to one that is there.
+  constexpr int k_may_be_there[] = {401, 403, 409};
+  const std::string path = "/api/buckets/" + bucket_;
+  const HttpResponse made = ask({"POST", path, body, "application/json"}, k_may_be_there);
+  if (made.is_success() || made.status == 409 || connection_.ask({"GET", path, "", ""}).is_success()) return;
+  throw error_of(made, "POST " + path);
 }
 
 HubClient::Listing HubClient::list(const std::string& prefix) const {
@@ -81,28 +86,30 @@ HubClient::Listing HubClient::list(const std::string& prefix) const {
   const std::string path =
       fmt::format("/api/buckets/{}/tree{}{}?recursive=true&limit={}", bucket_, folder.empty() ? "" : "/",
                   percent_encoded(folder, Slashes::kept), k_hub_page_files);
-  std::string cursor;
-  std::set<std::string> seen;
-  for (;;) {
-    const HttpResponse page = ask({"GET", path + (cursor.empty() ? "" : "&cursor=" + cursor), "", ""});
-    if (!listing.now_ms) listing.now_ms = date_of(page);
-    for (HubFile& file : hub_files_from(page.text, "hf://buckets/" + bucket_)) {
-      if (file.path.starts_with(prefix)) listing.files.push_back(std::move(file));
-    }
-    const auto next = next_cursor(page.header_or_empty("link"));
-    if (!next) return listing;
-    if (!seen.insert(*next).second) {
-      throw Error(Fault::network, "hf://buckets/" + bucket_, "its listing never ends: a page names itself as the next");
-    }
-    cursor = *next;
-  }
+  const std::string name = "hf://buckets/" + bucket_;
+  for_each_hub_page(
+      path, name,
+      [&](const std::string& at) {
+        return ask({"GET", at, "", ""});
+      },
+      [&](const HttpResponse& page) {
+        if (!listing.now_ms) listing.now_ms = date_of(page);
+        for (HubFile& file : hub_files_from(page.text, name)) {
+          if (file.path.starts_with(prefix)) listing.files.push_back(std::move(file));
+        }
+      });
+  return listing;
 }
 
 std::vector<HubFile> HubClient::look_up_page(std::span<const std::string> paths) const {
   const std::string body = Json{{"paths", std::vector<std::string>(paths.begin(), paths.end())}}.dump();
   const HttpResponse response =
       ask({"POST", fmt::format("/api/buckets/{}/paths-info", bucket_), body, "application/json"});
-  return hub_files_from(response.text, "hf://buckets/" + bucket_);
+  // What this says is there may be deleted next: no path that was not asked for, and none twice.
+  std::set<std::string_view> asked(paths.begin(), paths.end());
+  std::vector<HubFile> files = hub_files_from(response.text, "hf://buckets/" + bucket_);
+  std::erase_if(files, [&](const HubFile& file) { return asked.erase(file.path) == 0; });
+  return files;
 }
 
 std::vector<HubFile> HubClient::look_up(std::span<const std::string> paths) const {

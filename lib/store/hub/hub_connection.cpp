@@ -3,6 +3,8 @@
 
 #include "store/http/url.hpp"
 
+#include <fmt/format.h>
+
 namespace wdelta {
 
 namespace {
@@ -61,16 +63,18 @@ HubFetched HubConnection::fetch(const std::string& path, const std::function<Htt
         },
         Repeat::harmless);
     if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
-    // Where the Hub sends us is signed for a while only, which tries and waits between them may outlast.
-    if (response.status == 403 && origin_of(next.url) != hub) {
+    // Where the Hub sends us is signed for a while only, which tries and waits between them may outlast. That a thing
+    // is not there at all only the Hub itself can say.
+    if ((response.status == 403 || response.status == 404) && origin_of(next.url) != hub) {
       if (++links == k_most_links)
-        throw Error(Fault::network, shown_url(path), "the links to it that the Hub gives are refused",
+        throw Error(Fault::network, shown_url(path),
+                    fmt::format("the links to it that the Hub gives are refused (status {})", response.status),
                     "try again later");
       next = asked;
       hops = 0;
       continue;
     }
-    if (response.status < 300 || response.status >= 400) return {response, next.url, xet_hash};
+    if (response.status < 300 || response.status >= 400) return {response, next.url, next.secret_headers, xet_hash};
     next = redirected(sent, response);
     ++hops;
     next.secret_headers.clear();

@@ -28,8 +28,10 @@ struct HubQuestion {
 /// Bytes of a file, or why there are none.
 struct HubFetched {
   HttpResponse response;
-  std::string url;       ///< where it came from: the Hub's own store, signed for a while, no token needed
-  std::string xet_hash;  ///< of the file, where the Hub says it
+  /// Where it came from: the Hub's own store, signed for a while, or an endpoint that has the bytes itself.
+  std::string url;
+  std::vector<HttpHeader> secret_headers;  ///< that this wants: the token where it is the endpoint's own
+  std::string xet_hash;                    ///< of the file, where the Hub says it
 };
 
 /// Asks the Hub in somebody's name. The token goes to the Hub alone, whoever redirects. Safe to use from several

@@ -4,12 +4,12 @@
 #include "base/json.hpp"
 #include "store/hub/etag_hash.hpp"
 #include "store/hub/hub_answers.hpp"
+#include "store/hub/hub_pages.hpp"
 #include "store/hub/hub_reader.hpp"
 #include "store/percent.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <set>
 #include <utility>
 
 namespace wdelta {
@@ -70,19 +70,15 @@ ModelHub::Resolved HubModels::resolve(const ModelRevision& revision) const {
 
 std::vector<ModelFile> HubModels::list(const ModelCommit& at) const {
   std::vector<ModelFile> files;
-  std::string cursor;
-  std::set<std::string> seen;
-  for (;;) {
-    const std::string path = fmt::format("/api/models/{}/tree/{}?recursive=true&limit={}{}", at.model, at.commit,
-                                         k_hub_page_files, cursor.empty() ? "" : "&cursor=" + cursor);
-    const HttpResponse page = ask({"GET", path, "", ""}, {at.model, at.commit});
-    for (ModelFile& file : model_files_from(page.text, at.name())) files.push_back(std::move(file));
-    const auto next = next_cursor(page.header_or_empty("link"));
-    if (!next) return files;
-    if (!seen.insert(*next).second)
-      throw Error(Fault::network, at.name(), "its listing never ends: a page names itself as the next");
-    cursor = *next;
-  }
+  for_each_hub_page(
+      fmt::format("/api/models/{}/tree/{}?recursive=true&limit={}", at.model, at.commit, k_hub_page_files), at.name(),
+      [&](const std::string& path) {
+        return ask({"GET", path, "", ""}, {at.model, at.commit});
+      },
+      [&](const HttpResponse& page) {
+        for (ModelFile& file : model_files_from(page.text, at.name())) files.push_back(std::move(file));
+      });
+  return files;
 }
 
 std::vector<ModelFile> HubModels::look_up(const ModelCommit& at, std::span<const std::string> paths) const {

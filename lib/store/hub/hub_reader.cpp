@@ -16,14 +16,15 @@ constexpr std::uint64_t k_first_bytes = std::uint64_t{1} << 20;
 // Fetches ranges of one file. The Hub says where its bytes are, by a URL that is good for a while.
 class HubRanges {
  public:
-  HubRanges(std::shared_ptr<const HubFiles> files, std::string path, std::string url, std::uint64_t size_bytes)
-      : files_(std::move(files)), path_(std::move(path)), url_(std::move(url)), size_bytes_(size_bytes) {}
+  HubRanges(std::shared_ptr<const HubFiles> files, std::string path, const HubFetched& found, std::uint64_t size_bytes)
+      : files_(std::move(files)), path_(std::move(path)), size_bytes_(size_bytes) {
+    go_to(found);
+  }
 
   void fetch(std::uint64_t offset, std::uint64_t size_bytes, const RemoteObject::Sink& sink) {
     std::uint64_t arrived = 0;
     const auto make_request = [&] {
-      HttpRequest request;
-      request.url = url();
+      HttpRequest request = request_there();
       request.headers.push_back(range_header({offset + arrived, size_bytes - arrived}));
       request.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
         require_range(head, bytes.size() <= size_bytes - arrived);
@@ -45,9 +46,15 @@ class HubRanges {
  private:
   static constexpr int k_most_questions = 1000;
 
-  std::string url() {
+  HttpRequest request_there() {
     const std::lock_guard lock(mutex_);
-    return url_;
+    return there_;
+  }
+
+  void go_to(const HubFetched& found) {
+    const std::lock_guard lock(mutex_);
+    there_.url = found.url;
+    there_.secret_headers = found.secret_headers;
   }
 
   void require_range(const HttpResponse& head, bool fits) const {
@@ -62,14 +69,13 @@ class HubRanges {
     const auto found = files_->fetch(path_, make_request);
     if (!found) throw Error(Fault::corrupt, path_, "vanished while it was read");
     if (found->response.status != 206) throw files_->error_of(found->response, "GET " + path_);
-    const std::lock_guard lock(mutex_);
-    url_ = found->url;
+    go_to(*found);
   }
 
   std::shared_ptr<const HubFiles> files_;
   std::string path_;
   std::mutex mutex_;
-  std::string url_;
+  HttpRequest there_;  // where its bytes are, and what that wants
   std::uint64_t size_bytes_;
   std::atomic<int> asked_again_ = 0;
 };
@@ -93,7 +99,7 @@ std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubFiles> files, 
   found.object.size_bytes = response.status == 206 ? response.whole_size_bytes().value_or(came_bytes) : came_bytes;
   if (!fetched->xet_hash.empty()) found.object.identity = fmt::format("{} {}", found.object.name, fetched->xet_hash);
   found.object.stop = files->http().stop();
-  const auto ranges = std::make_shared<HubRanges>(files, path, fetched->url, found.object.size_bytes);
+  const auto ranges = std::make_shared<HubRanges>(files, path, *fetched, found.object.size_bytes);
   found.object.fetch = [ranges](std::uint64_t offset, std::uint64_t size, const RemoteObject::Sink& sink) {
     ranges->fetch(offset, size, sink);
   };

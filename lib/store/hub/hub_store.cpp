@@ -207,7 +207,10 @@ Store::TimedListing HubStore::list_with_time(const std::string& prefix) const {
     std::string key = file.path.substr(prefix_.size());
     // What someone else put there under a name that no key has is nothing of ours.
     if (why_not_a_place(key) != nullptr) continue;
-    listing.keys.push_back({std::move(key), file.size_bytes, file.uploaded_ms});
+    // Times decide which entries of a branch count, and what may be collected.
+    if (!file.uploaded_ms)
+      throw Error(Fault::network, name_ + "/" + key, "the Hub does not say when it was uploaded", "try again later");
+    listing.keys.push_back({std::move(key), file.size_bytes, *file.uploaded_ms});
   }
   std::ranges::sort(listing.keys, {}, &Listed::key);
   return listing;
@@ -233,7 +236,7 @@ std::vector<std::string> HubStore::remove_all_older(std::span<const std::string>
   for (const std::string& key : keys) paths.push_back(path_of(key));
   std::vector<std::string> old;
   for (const HubFile& file : client_->look_up(paths)) {
-    if (file.uploaded_ms < time_s * 1000) old.push_back(file.path.substr(prefix_.size()));
+    if (file.uploaded_ms && *file.uploaded_ms < time_s * 1000) old.push_back(file.path.substr(prefix_.size()));
   }
   remove_all(old);
   return old;

@@ -6,6 +6,7 @@
 #include "store/hub/hub_location.hpp"
 #include "store/store.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@ class HubStore final : public Store {
   void put_staged(const std::string& key, OutputFile&& staged) override;
   void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) override;
   bool is_remote() const override { return true; }
+  unsigned reads_at_once() const override { return std::max(1u, client_->http().options().transfers); }
   void flush() override;
   bool can_copy_models() const override { return true; }
   void put_copy(const std::string& key, const ModelCommit& from, const ModelFile& file) override;

@@ -2,10 +2,12 @@
 #include "store/s3/s3_connection.hpp"
 
 #include "store/http/libcurl.hpp"
+#include "store/http/rate_limit.hpp"
 #include "store/http/url.hpp"
 #include "store/percent.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <fmt/format.h>
@@ -49,6 +51,10 @@ std::string base_url_of(const std::string& bucket, const S3Access& access) {
   return endpoint.substr(0, host) + bucket + "." + endpoint.substr(host);
 }
 
+bool is_timeout(const S3Response& response) {
+  return response.http.status == 400 && response.error.code == "RequestTimeout";
+}
+
 bool is_protected(const std::string& url) {
   constexpr std::string_view k_safe[] = {"https://", "http://127.0.0.1:", "http://127.0.0.1/",
                                          "http://[::1]:", "http://[::1]/"};
@@ -69,7 +75,10 @@ S3Connection::S3Connection(std::string bucket, const Access& access, const Execu
   base_url_ = base_url_of(bucket_, access_);
 }
 
-bool S3Connection::is_hub_gateway() const { return base_url_.starts_with("https://s3.hf.co/"); }
+bool S3Connection::is_hub_gateway() const {
+  const std::string origin = origin_of(base_url_);
+  return origin == "https://s3.hf.co:443" || (origin.starts_with("https://") && origin.ends_with(".s3.hf.co:443"));
+}
 
 HttpRequest S3Connection::signed_request(const S3Request& request) const {
   // What TLS protects, or no wire carries, need not be read twice to be hashed.
@@ -109,9 +118,10 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat) {
 S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std::function<void(S3Request&)>& change) {
   constexpr int k_most_redirects = 5;
   constexpr int k_most_refusals = 3;
+  constexpr int k_most_timeouts = 5;
   S3Response result;
   bool is_corrected = false;
-  for (int refusals = 0;;) {
+  for (int refusals = 0, timeouts = 0;;) {
     result.is_elsewhere = false;
     // Where a read is sent on to, the signature does not go along.
     HttpRequest sent;
@@ -140,6 +150,11 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std
     // Where we are sent on to is good for a while only: ask the store again.
     if (result.is_elsewhere && result.http.status == 403 && ++refusals < k_most_refusals) continue;
     result.error = result.http.is_success() ? S3Error{} : parse_s3_error(result.http.text);
+    // What AWS calls a bad request when a body came too slowly.
+    if (repeat == Repeat::harmless && is_timeout(result) && ++timeouts < k_most_timeouts) {
+      sleep_until(std::chrono::steady_clock::now() + timeouts * client_.options().retry_wait, client_.stop());
+      continue;
+    }
     if (result.http.status != 403 || result.error.code != "RequestTimeTooSkewed" || is_corrected) return result;
     is_corrected = true;
     if (!correct_clock(result.http)) return result;
@@ -154,13 +169,18 @@ void S3Connection::create_bucket() {
   if (send(look).http.status != 404) return;
   S3Request make;
   make.method = "PUT";
-  const bool is_elsewhere = access_.endpoint.empty() && access_.region != "us-east-1";
-  make.body = HttpBody::of_text(
-      is_elsewhere ? fmt::format("<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
-                                 "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>",
-                                 access_.region)
-                   : "");
-  const S3Response response = send(make);
+  const std::string in_region = fmt::format(
+      "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+      "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>",
+      access_.region);
+  const bool may_be_elsewhere = access_.region != "us-east-1";
+  make.body = HttpBody::of_text(access_.endpoint.empty() && may_be_elsewhere ? in_region : "");
+  S3Response response = send(make);
+  // An endpoint of AWS's by another name: what is not AWS mostly knows no regions, and refuses to be told of one.
+  if (response.error.code == "IllegalLocationConstraintException" && may_be_elsewhere) {
+    make.body = HttpBody::of_text(in_region);
+    response = send(make);
+  }
   if (response.http.is_success() || response.error.code == "BucketAlreadyOwnedByYou") return;
   const Error reason = error_of(response, bucket_);
   throw Error(reason.fault(), bucket_, fmt::format("the bucket cannot be made: {}", reason.what()),

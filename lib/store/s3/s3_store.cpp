@@ -7,6 +7,7 @@
 #include "store/http/libcurl.hpp"
 #include "store/http/remote_download.hpp"
 #include "store/http/spool.hpp"
+#include "store/reads_at_once.hpp"
 #include "store/s3/s3_upload.hpp"
 
 #include <algorithm>
@@ -138,12 +139,16 @@ std::optional<FoundObject> S3Store::find(const std::string& key) const {
   return found;
 }
 
-void S3Store::put(const std::string& key, std::string_view bytes) {
+void S3Store::put(const std::string& key, std::string_view bytes) { put(key, bytes, Repeat::harmless); }
+
+void S3Store::put_once(const std::string& key, std::string_view bytes) { put(key, bytes, Repeat::if_not_seen); }
+
+void S3Store::put(const std::string& key, std::string_view bytes, Repeat repeat) {
   S3Request request;
   request.method = "PUT";
   request.key = full_key(key);
   request.body = HttpBody::of_text(bytes);
-  const S3Response response = connection_->send(request);
+  const S3Response response = connection_->send(request, repeat);
   forget(key);
   if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
 }
@@ -208,7 +213,8 @@ bool S3Store::create(const std::string& key, std::string_view bytes) {
       if (response->http.is_success()) return true;
       if (is_taken(*response) && !is_lost) return false;
       failure = connection_->error_of(*response, object_of(key));
-      const bool is_unknown = status == 408 || status == 500 || status == 502 || status == 504;
+      const bool is_unknown = status == 408 || status == 500 || status == 502 || status == 503 || status == 504 ||
+                              response->error.code == "RequestTimeout";
       // 409: somebody writes or removes it at this very moment.
       if (!is_unknown && !is_taken(*response) && status != 409) throw *failure;
       is_lost = is_lost || is_unknown;
@@ -310,12 +316,17 @@ std::vector<std::string> S3Store::remove_all_older(std::span<const std::string> 
     const auto end = std::ranges::mismatch(least, greatest).in1;
     look(place_.prefix + std::string(least.begin(), end));
   }
+  if (keys.size() <= k_few) {
+    for (const std::string& key : keys) look(full_key(key));
+  }
+  std::vector<char> is_removed(keys.size());
+  for_each_read(*this, keys.size(), execution_.stop, [&](std::size_t i) {
+    const auto object = found.find(full_key(keys[i]));
+    is_removed[i] = object != found.end() && remove_if_older(keys[i], object->second, time_s);
+  });
   std::vector<std::string> removed;
-  for (const std::string& key : keys) {
-    execution_.check_stop();
-    if (keys.size() <= k_few) look(full_key(key));
-    const auto object = found.find(full_key(key));
-    if (object != found.end() && remove_if_older(key, object->second, time_s)) removed.push_back(key);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (is_removed[i]) removed.push_back(keys[i]);
   }
   return removed;
 }

@@ -6,6 +6,7 @@
 #include "store/s3/s3_connection.hpp"
 #include "store/store.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,12 +34,14 @@ class S3Store final : public Store {
                                  const Execution& execution) const override;
   std::optional<std::filesystem::path> spooling_path() const override { return directory_; }
   void put(const std::string& key, std::string_view bytes) override;
+  void put_once(const std::string& key, std::string_view bytes) override;
   OutputFile stage() override;
   std::filesystem::path staging_path() override;
   void put_staged(const std::string& key, OutputFile&& staged) override;
   void put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) override;
   bool has(const Wanted& wanted) const override;
   bool is_remote() const override { return true; }
+  unsigned reads_at_once() const override { return std::max(1u, connection_->client().options().transfers); }
   bool create(const std::string& key, std::string_view bytes) override;
   bool has_exclusive_create() override;
   std::optional<Contest> contest() const override;
@@ -53,6 +56,7 @@ class S3Store final : public Store {
   std::string full_key(const std::string& key) const;
   std::string object_of(const std::string& key) const { return place_.location + "/" + key; }
   std::optional<FoundObject> find(const std::string& key) const;
+  void put(const std::string& key, std::string_view bytes, Repeat repeat);
   struct Objects {
     std::vector<S3Object> objects;
     std::optional<std::int64_t> now_ms;

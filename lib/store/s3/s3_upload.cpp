@@ -5,8 +5,11 @@
 #include "store/http/rate_limit.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -61,20 +64,32 @@ class PartedUpload {
         progress_(&progress),
         file_(std::move(file)),
         part_bytes_(part_size_for(file_->size_bytes())),
-        parts_((file_->size_bytes() + part_bytes_ - 1) / part_bytes_) {}
+        parts_((file_->size_bytes() + part_bytes_ - 1) / part_bytes_),
+        etags_(parts_.size()) {}
 
-  // An upload that another program began and did not finish, or a new one.
-  void begin() {
-    for (const S3Upload& each : uploads_of(*connection_, target_->key, target_->object)) {
+  // An upload that another program began and did not finish, the one with the most of our parts.
+  bool take_over() {
+    std::size_t most = 0;
+    for (const S3Upload& each : uploads_of(*connection_, target_->key, target_->object).found) {
       if (each.key != target_->key) continue;
+      std::vector<S3Part> parts = usable_parts_of(each.id);
+      const std::size_t count = parts.size() - std::ranges::count(parts, 0u, &S3Part::number);
+      if (count <= most) continue;
+      most = count;
       id_ = each.id;
-      if (take_over_parts()) return;
+      parts_ = std::move(parts);
     }
+    for (const S3Part& part : parts_) progress_->advance(part.size_bytes);
+    return most > 0;
+  }
+
+  void begin() {
     S3Request request = request_for("POST", *target_, {{"uploads", ""}});
     request.body = HttpBody::of_text("");
     const S3Response response = connection_->send(request);
     if (!response.http.is_success()) throw connection_->error_of(response, target_->object);
     id_ = parse_s3_upload_id(response.http.text, target_->object);
+    is_ours_ = true;
   }
 
   void send_parts(const Execution& execution) {
@@ -92,8 +107,7 @@ class PartedUpload {
       const bool is_success = response.http.is_success();
       if (is_success && is_s3_completed(response.http.text)) return;
       if (response.error.code.empty()) response.error = parse_s3_error(response.http.text);
-      // Completed by a try whose answer was lost, or by another program that sends the same bytes.
-      if (response.error.code == "NoSuchUpload" && is_there()) return;
+      if (is_of_another(response)) is_lost_ = true;
       if (!is_success || tries == k_most_tries) {
         if (is_success) response.http.status = 500;  // what is there may be older: nothing was completed
         throw connection_->error_of(response, target_->object);
@@ -102,15 +116,31 @@ class PartedUpload {
     }
   }
 
+  // Gives up what it began itself.
   void abort() noexcept try {
-    if (!id_.empty()) connection_->send(request_for("DELETE", *target_, {{"uploadId", id_}}));
+    if (is_ours_) connection_->send(request_for("DELETE", *target_, {{"uploadId", id_}}));
   } catch (...) {
     // gc finds it.
   }
 
-  static std::vector<S3Upload> uploads_of(S3Connection& connection, const std::string& prefix,
-                                          const std::string& object) {
-    std::vector<S3Upload> uploads;
+  // Whether another program that sends the same bytes completed the upload, gave it up, or put a part of its own in
+  // place of one of ours.
+  bool is_lost() const { return is_lost_; }
+
+  bool is_there() {
+    S3Request request = request_for("GET", *target_, {});
+    request.headers.push_back(range_header({0, 1}));
+    const S3Response response = connection_->send(request);
+    return response.http.is_success() && response.http.whole_size_bytes() == file_->size_bytes();
+  }
+
+  struct Uploads {
+    std::vector<S3Upload> found;
+    std::optional<S3Response> refusal;  // of a store that does not list them, or not to everybody
+  };
+
+  static Uploads uploads_of(S3Connection& connection, const std::string& prefix, const std::string& object) {
+    Uploads uploads;
     S3UploadList page;
     std::set<std::pair<std::string, std::string>> seen;  // a store that does not know markers begins anew each time
     do {
@@ -118,11 +148,10 @@ class PartedUpload {
       request.query = {{"uploads", ""}, {"prefix", prefix}};
       if (!page.next_key.empty()) request.query.push_back({"key-marker", page.next_key});
       if (!page.next_id.empty()) request.query.push_back({"upload-id-marker", page.next_id});
-      const S3Response response = connection.send(request);
-      // Not every store lists them, and not every key may: then nothing is taken over.
-      if (!response.http.is_success()) return {};
+      S3Response response = connection.send(request);
+      if (!response.http.is_success()) return {{}, std::move(response)};
       page = parse_s3_uploads(response.http.text, object);
-      std::ranges::move(page.uploads, std::back_inserter(uploads));
+      std::ranges::move(page.uploads, std::back_inserter(uploads.found));
     } while (!page.next_key.empty() && seen.emplace(page.next_key, page.next_id).second);
     return uploads;
   }
@@ -139,39 +168,43 @@ class PartedUpload {
     request.body = body_of(index);
     request.body->on_sent = reports_to(*progress_);
     const S3Response response = connection_->send(request);
+    if (is_of_another(response)) is_lost_ = true;
     if (!response.http.is_success()) throw connection_->error_of(response, target_->object);
     const std::string etag = response.http.header_or_empty("etag");
     if (etag.empty()) throw Error(Fault::network, target_->object, "the store took a part and did not name it (ETag)");
     parts_[index] = {static_cast<unsigned>(index + 1), request.body->size_bytes, etag};
   }
 
-  // Whether the upload is still there. Believes only parts whose ETag is the MD5 of our bytes: any other is sent again.
-  bool take_over_parts() {
+  static bool is_of_another(const S3Response& response) {
+    const std::string& code = response.error.code;
+    return code == "NoSuchUpload" || code == "InvalidPart" || code == "InvalidPartOrder";
+  }
+
+  // Of an upload, those whose ETag is the MD5 of our bytes: any other is sent again. None where they cannot be listed
+  // to the end.
+  std::vector<S3Part> usable_parts_of(const std::string& id) {
+    std::vector<S3Part> usable(parts_.size());
     std::string marker;
     do {
-      std::vector<QueryParameter> query = {{"uploadId", id_}};
+      std::vector<QueryParameter> query = {{"uploadId", id}};
       if (!marker.empty()) query.push_back({"part-number-marker", marker});
       const S3Response response = connection_->send(request_for("GET", *target_, query));
-      if (!response.http.is_success()) return false;
+      if (!response.http.is_success()) return std::vector<S3Part>(parts_.size());
       S3PartList page = parse_s3_parts(response.http.text, target_->object);
       for (const S3Part& part : page.parts) {
-        if (part.number == 0 || part.number > parts_.size()) continue;
-        const HttpBody body = body_of(part.number - 1);
-        if (part.size_bytes != body.size_bytes || part.etag != "\"" + md5_hex(body) + "\"") continue;
-        if (parts_[part.number - 1].number == 0) progress_->advance(body.size_bytes);
-        parts_[part.number - 1] = part;
+        if (part.number == 0 || part.number > usable.size()) continue;
+        if (part.size_bytes == body_of(part.number - 1).size_bytes && part.etag == etag_of(part.number - 1))
+          usable[part.number - 1] = part;
       }
       if (page.next == marker) break;
       marker = page.next;
     } while (!marker.empty());
-    return true;
+    return usable;
   }
 
-  bool is_there() {
-    S3Request request = request_for("GET", *target_, {});
-    request.headers.push_back(range_header({0, 1}));
-    const S3Response response = connection_->send(request);
-    return response.http.is_success() && response.http.whole_size_bytes() == file_->size_bytes();
+  const std::string& etag_of(std::size_t index) {
+    if (etags_[index].empty()) etags_[index] = "\"" + md5_hex(body_of(index)) + "\"";
+    return etags_[index];
   }
 
   S3Connection* connection_;
@@ -179,8 +212,11 @@ class PartedUpload {
   Progress* progress_;
   std::shared_ptr<const ByteReader> file_;
   std::uint64_t part_bytes_;
-  std::vector<S3Part> parts_;  // number 0: not sent yet
+  std::vector<S3Part> parts_;       // number 0: not sent yet
+  std::vector<std::string> etags_;  // of our bytes, where somebody asked
   std::string id_;
+  bool is_ours_ = false;
+  std::atomic<bool> is_lost_ = false;
 };
 
 }  // namespace
@@ -194,23 +230,36 @@ void upload(S3Connection& connection, const S3Target& target, const ByteReader& 
     if (!response.http.is_success()) throw connection.error_of(response, target.object);
     return;
   }
-  PartedUpload parted(connection, target, reader, *execution.progress);
-  try {
-    parted.begin();
-    parted.send_parts(execution);
-    parted.complete(execution.stop);
-  } catch (const Error& error) {
-    // After a network failure, as after a kill, the next try goes on with what is there.
-    if (error.fault() != Fault::network && error.fault() != Fault::interrupted) parted.abort();
-    throw;
+  NoProgress silent;
+  for (bool may_share = true;; may_share = false) {
+    // What is sent a second time is not told a second time.
+    PartedUpload parted(connection, target, reader, may_share ? *execution.progress : silent);
+    try {
+      if (!may_share || !parted.take_over()) parted.begin();
+      parted.send_parts(execution);
+      parted.complete(execution.stop);
+      return;
+    } catch (const Error& error) {
+      // After a network failure, as after a kill, the next try goes on with what is there.
+      const bool may_go_on = error.fault() == Fault::network || error.fault() == Fault::interrupted;
+      if (parted.is_lost() || !may_go_on) parted.abort();
+      if (parted.is_lost() && parted.is_there()) return;
+      if (!parted.is_lost() || !may_share) throw;
+    }
   }
 }
 
 void abort_uploads(S3Connection& connection, const std::string& prefix, std::int64_t time_s,
                    const std::string& object) {
-  for (const S3Upload& each : PartedUpload::uploads_of(connection, prefix, object)) {
+  const PartedUpload::Uploads uploads = PartedUpload::uploads_of(connection, prefix, object);
+  // Not every store lists them, and not every key may.
+  constexpr int k_not_for_us[] = {403, 404, 405, 501};
+  if (uploads.refusal && std::ranges::find(k_not_for_us, uploads.refusal->http.status) == std::end(k_not_for_us))
+    throw connection.error_of(*uploads.refusal, object);
+  for (const S3Upload& each : uploads.found) {
     if (each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
-    connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
+    const S3Response response = connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
+    if (!response.http.is_success() && response.http.status != 404) throw connection.error_of(response, object);
   }
 }
 

@@ -9,8 +9,6 @@
 
 namespace wdelta {
 
-constexpr std::size_t k_largest_shard_bytes = std::size_t{64} << 20;
-
 /// A stretch of a file: chunks `first_chunk` … `end_chunk`-1 of one xorb.
 struct XetTerm {
   XetHash xorb;
