@@ -2,9 +2,11 @@
 #include "repo/history.hpp"
 
 #include "base/error.hpp"
+#include "store/reads_at_once.hpp"
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 namespace wdelta {
 
@@ -64,24 +66,28 @@ History History::read(const Repository& repository, const Execution& execution) 
     const std::string folder = std::filesystem::path(listed.key).parent_path().filename().string();
     books[folder].push_back(std::move(listed));
   }
-  for (const Store::Listed& listed : commits) {
-    execution.check_stop();
-    const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
-    if (!id) continue;
+  std::vector<std::optional<std::pair<Digest, HistoryCommit>>> found(commits.size());
+  for_each_read(repository.store(), commits.size(), execution.stop, [&](std::size_t i) {
+    const auto id = Digest::parse(std::filesystem::path(commits[i].key).stem().string());
+    if (!id) return;
     Manifest manifest;
     try {
       manifest = repository.commit(*id).manifest;
     } catch (const Error& error) {
       // Another gc has taken it since, as nothing named it; where something does that is found below.
-      if (error.fault() == Fault::corrupt && repository.store().get(commit_key(*id)) == nullptr) continue;
+      if (error.fault() == Fault::corrupt && repository.store().get(commit_key(*id)) == nullptr) return;
       throw;
     }
-    HistoryCommit& commit = history.commits_[*id];
+    HistoryCommit& commit = found[i].emplace(*id, HistoryCommit()).second;
     commit.parent = manifest.parent;
     for (const ManifestFile& file : manifest.files) {
       (file.content ? commit.inlined : commit.files).push_back(file.identity);
     }
-    commit.books = repository.read_books(*id, books[id->hex()]);
+    const auto listed = books.find(id->hex());
+    commit.books = repository.read_books(*id, listed == books.end() ? std::vector<Store::Listed>() : listed->second);
+  });
+  for (auto& each : found) {
+    if (each) history.commits_.insert(std::move(*each));
   }
   for (const auto& [id, commit] : history.commits_) {
     if (!commit.parent) continue;

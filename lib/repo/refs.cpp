@@ -4,9 +4,12 @@
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "repo/ref_entry.hpp"
+#include "store/reads_at_once.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
+#include <utility>
 
 namespace wdelta {
 
@@ -69,12 +72,18 @@ const char* why_not_a_ref_name(std::string_view name) {
 
 std::map<std::string, RefState> Refs::list(RefKind kind) const {
   std::map<std::string, RefState> refs;
+  // Each is a place of its own, which is there before any is read.
+  std::vector<std::pair<RefState*, std::function<RefState()>>> reads;
+  const auto read_all = [&] {
+    for_each_read(*store_, reads.size(), {}, [&](std::size_t i) { *reads[i].first = reads[i].second(); });
+  };
   if (contest_) {
     const Seen seen = look(kind, std::nullopt);
     for (const auto& [name, entries] : seen.series) {
-      const auto line = entries.line(seen.now_ms);
-      if (!line.empty()) refs[name] = newest_of(line);
+      auto line = entries.line(seen.now_ms);
+      if (!line.empty()) reads.emplace_back(&refs[name], [this, line = std::move(line)] { return newest_of(line); });
     }
+    read_all();
     return refs;
   }
   std::map<std::string, std::vector<std::uint64_t>> numbers;
@@ -82,15 +91,20 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
                  [&](const auto& name, const auto& last, const auto&) {
                    if (is_entry_number(last)) numbers[name].push_back(parse_entry_number(last));
                  });
-  for (const auto& [name, those] : numbers) refs[name] = state_of(*store_, kind, name, those);
+  for (const auto& each : numbers) {
+    reads.emplace_back(&refs[each.first],
+                       [this, kind, &each] { return state_of(*store_, kind, each.first, each.second); });
+  }
+  read_all();
   return refs;
 }
 
 std::vector<Digest> Refs::all_targets(RefKind kind) const {
-  std::vector<Digest> targets;
   std::map<std::string, std::uint64_t> newest;
   const std::vector<Store::Listed> entries = store_->list(ref_folder(kind));
-  for (const Store::Listed& listed : entries) targets.push_back(read_ref_entry(*store_, listed.key).commit);
+  std::vector<Digest> targets(entries.size());
+  for_each_read(*store_, entries.size(), {},
+                [&](std::size_t i) { targets[i] = read_ref_entry(*store_, entries[i].key).commit; });
   for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const auto&) {
     if (is_entry_number(last)) newest[name] = std::max(newest[name], parse_entry_number(last));
   });

@@ -9,7 +9,9 @@
 #include "repo/reference_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
+#include "store/reads_at_once.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <filesystem>
@@ -18,6 +20,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -65,8 +69,15 @@ class RepositoryCheck {
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) check_refs(kind);
     const auto commits = list("commits/");
     if (depth_ == VerifyDepth::deep) execution_->progress->begin("rebuilding commits", 0);
-    for (const Store::Listed& listed : commits) {
-      check(listed, [&] { check_commit(listed.key); });
+    for (const Store::Listed& listed : commits) listed_commits_.insert(listed.key);
+    // Read side by side where answers have to be waited for, and no more of them: a commit's recipes may be many.
+    const std::size_t most = repository_->store().reads_at_once();
+    for (std::size_t begin = 0; begin < commits.size(); begin += most) {
+      const std::span piece = std::span(commits).subspan(begin, std::min(most, commits.size() - begin));
+      std::vector<ReadCommit> read(piece.size());
+      for_each_read(repository_->store(), piece.size(), execution_->stop,
+                    [&](std::size_t i) { read[i] = read_commit(piece[i].key); });
+      for (std::size_t i = 0; i < piece.size(); ++i) check(piece[i], [&] { check_commit(piece[i].key, read[i]); });
     }
     check_wanted();
     check_books();
@@ -192,24 +203,46 @@ class RepositoryCheck {
     }
   }
 
-  void check_commit(const std::string& key) {
-    const auto id = Digest::parse(fs::path(key).stem().string());
-    if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
-    std::optional<Commit> whole;
+  /// Neither a commit nor a failure where gc has taken it since commits were listed: if something names it that finds
+  /// out.
+  struct ReadCommit {
+    std::optional<Commit> commit;
+    std::optional<RecipeGraph> recipes;
+    std::exception_ptr failure;  // of the first of the two that could not be had
+  };
+
+  ReadCommit read_commit(const std::string& key) const {
+    ReadCommit read;
     try {
-      whole = repository_->commit(*id);
+      const auto id = Digest::parse(fs::path(key).stem().string());
+      if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
+      try {
+        read.commit = repository_->commit(*id);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::corrupt && repository_->store().get(key) == nullptr) return read;
+        throw;
+      }
+      read.recipes = repository_->recipes(*read.commit);
     } catch (const Error& error) {
-      // gc has taken it since commits were listed; if something names it that finds out.
-      if (error.fault() == Fault::corrupt && repository_->store().get(key) == nullptr) return;
-      throw;
+      if (error.fault() == Fault::interrupted) throw;
+      read.failure = std::current_exception();
     }
-    const Commit& commit = *whole;
+    return read;
+  }
+
+  void check_commit(const std::string& key, const ReadCommit& read) {
+    if (!read.commit) {
+      if (read.failure) std::rethrow_exception(read.failure);
+      return;
+    }
+    const Commit& commit = *read.commit;
     if (const auto& parent = commit.manifest.parent) {
       ++child_counts_[*parent];
-      require_commit(key, *parent);
+      if (!listed_commits_.contains(commit_key(*parent))) require_commit(key, *parent);
     }
-    with_books_read_.insert(*id);
-    const RecipeGraph graph = repository_->recipes(commit);
+    with_books_read_.insert(commit.id);
+    if (read.failure) std::rethrow_exception(read.failure);
+    const RecipeGraph& graph = *read.recipes;
     if (const ManifestFile* file = find_lacking(commit, graph)) {
       const FileIdentity& identity = file->identity;
       const std::string what = fmt::format("no recipe makes {:?} ({})", identity.path, identity.digest.hex());
@@ -217,7 +250,7 @@ class RepositoryCheck {
         offer_repair();
         throw Error(Fault::corrupt, key, what);
       }
-      taken_.emplace(*id, what);
+      taken_.emplace(commit.id, what);
     }
     std::map<Digest, Recipe> needed;
     for (const ManifestFile& file : commit.manifest.files) {
@@ -341,6 +374,7 @@ class RepositoryCheck {
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<std::string, std::shared_ptr<const ByteReader>> kept_objects_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
+  std::set<std::string> listed_commits_;        // their keys
   std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
   std::map<Digest, std::size_t> child_counts_;  // by parent
   std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
