@@ -112,8 +112,7 @@ auto FileKeeper::despite_rotation(Work work) {
   try {
     return work();
   } catch (const Error& error) {
-    const bool may_have_gone = previous_ != nullptr && previous_->is_local() && previous_->has_changed();
-    if (error.fault() == Fault::interrupted || !may_have_gone) throw;
+    if (previous_ == nullptr || !previous_->may_be_to_blame_for(error)) throw;
   }
   distrust_previous();
   return work();

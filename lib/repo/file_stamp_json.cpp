@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/file_stamp_json.hpp"
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 
-#include <cstdlib>
+#include <charconv>
+#include <fmt/format.h>
 
 namespace wdelta {
 
 namespace {
 
 std::int64_t time_ns(const ParsedJson& json, const char* name, const std::string& object) {
-  return std::strtoll(string_member(json, name, object).c_str(), nullptr, 10);
+  const std::string text = string_member(json, name, object);
+  std::int64_t time_ns = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), time_ns);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(Fault::corrupt, object,
+                fmt::format("member \"{}\" is {:?}, which is no number of nanoseconds", name, text));
+  return time_ns;
 }
 
 }  // namespace

@@ -16,10 +16,15 @@ PreviousCheckpoint::PreviousCheckpoint(const Repository& repository, const Commi
   if (state && state->commit == parent.id) state_ = state;
   try {
     open();
-  } catch (const Error&) {
-    if (!has_changed()) throw;
+  } catch (const Error& error) {
+    if (!may_be_to_blame_for(error)) throw;
     distrust();
   }
+}
+
+bool PreviousCheckpoint::may_be_to_blame_for(const Error& error) const {
+  if (!is_local() || error.fault() == Fault::interrupted) return false;
+  return error.fault() == Fault::corrupt || has_changed();
 }
 
 void PreviousCheckpoint::distrust() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "delta/base_files.hpp"
 #include "delta/diff.hpp"
 #include "repo/push_state.hpp"
@@ -23,7 +24,7 @@ using FilesAtHand = std::map<std::string, std::function<std::shared_ptr<const By
 /// The checkpoint of the parent commit, to compare a new one with. Its files are read where the last push from here
 /// found them, if they still lie there unchanged, else out of the repository. A local file is a guess until its digest
 /// is known, and may go at any moment, when a trainer rotates it: whoever compares with it checks that, and calls
-/// distrust() when the guess was wrong, or when reading threw and has_changed().
+/// distrust() when the guess was wrong, or when reading threw and it may_be_to_blame_for() that.
 class PreviousCheckpoint {
  public:
   /// `parent` and `graph` must outlive it. `at_hand`: files of the parent that need not be looked for.
@@ -41,10 +42,11 @@ class PreviousCheckpoint {
   /// Reads everything out of the repository from now on.
   void distrust();
   bool is_local() const { return local_files_ > 0; }
-  /// Whether some local file does not lie there any more as it did at first.
-  bool has_changed() const;
+  /// Whether what was thrown may be of a local file: one is damaged, or does not lie there any more as it did at first.
+  bool may_be_to_blame_for(const Error& error) const;
 
  private:
+  bool has_changed() const;
   void open();
   std::optional<std::filesystem::path> local_file(const std::string& place) const;
 

@@ -125,6 +125,15 @@ RecipeGraph RecipeGraph::of(const std::vector<Recipe>& recipes) {
 
 void RecipeGraph::add(const std::vector<Recipe>& book) { recipes_.insert(recipes_.end(), book.begin(), book.end()); }
 
+RecipeGraph RecipeGraph::without(const std::function<bool(const Recipe&)>& is_lost,
+                                 const std::function<bool(const Digest&)>& is_there) const {
+  RecipeGraph graph = *this;
+  std::erase_if(graph.recipes_, is_lost);
+  std::erase_if(graph.at_hand_, [&](const Digest& digest) { return !is_there(digest); });
+  graph.settle();
+  return graph;
+}
+
 // Knuth's generalisation of Dijkstra's algorithm to hyperedges: digests are settled in the order of their cost, and a
 // recipe comes into play once all its bases are settled.
 void RecipeGraph::settle() {

@@ -6,6 +6,7 @@
 #include "store/model_hub.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,9 @@ class RecipeGraph {
   static RecipeGraph of(const std::vector<Recipe>& recipes);
   /// Adds recipes; ones that are there already count once.
   void add(const std::vector<Recipe>& book);
+  /// The same without the recipes that are lost, and of what is at hand with only what is there; settled.
+  RecipeGraph without(const std::function<bool(const Recipe&)>& is_lost,
+                      const std::function<bool(const Digest&)>& is_there) const;
   /// Bytes that are at hand and cost nothing.
   void add_at_hand(const Digest& digest) { at_hand_.push_back(digest); }
   /// The recipes are those of a commit that squash gave up, so that gc may have taken some.

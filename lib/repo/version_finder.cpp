@@ -81,8 +81,23 @@ std::shared_ptr<const ByteReader> open_reference(const Repository& repository, c
 
 }  // namespace
 
-// Not recursive: a chain may be as long as a hostile book likes.
 FileVersion VersionFinder::find(const FileIdentity& wanted) {
+  for (;;) {
+    try {
+      return find_by_best(wanted);
+    } catch (const Lost& lost) {
+      RecipeGraph others =
+          graph_->without(lost.recipes, [this](const Digest& digest) { return versions_.contains(digest); });
+      if (!others.can_make(wanted.digest)) throw Error(lost.error);
+      execution_->progress->note(fmt::format("{}: {}; another way is taken", lost.error.object(), lost.error.what()));
+      graph_of_others_ = std::move(others);
+      graph_ = &*graph_of_others_;
+    }
+  }
+}
+
+// Not recursive: a chain may be as long as a hostile book likes.
+FileVersion VersionFinder::find_by_best(const FileIdentity& wanted) {
   std::vector<Digest> open = {wanted.digest};
   while (!open.empty()) {
     const Digest digest = open.back();
@@ -109,24 +124,44 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
   return version;
 }
 
-// `path` is made from it.
-std::shared_ptr<const ByteReader> VersionFinder::open(const std::string& object, const std::string& path) {
-  if (const auto found = open_objects_.find(object); found != open_objects_.end()) return found->second;
+// What the recipe takes of its object; `path` is made from it.
+std::shared_ptr<const ByteReader> VersionFinder::open(const Recipe& recipe, const std::string& path) {
+  const auto& [object, offset, length] = recipe.bytes;
   const std::string key = object_key(object);
-  auto reader = repository_->store().get(key);
-  if (!reader) throw Error(Fault::corrupt, key, fmt::format("is missing, {} is made from it", path), k_repair_hint);
-  return open_objects_[object] = std::move(reader);
+  auto found = open_objects_.find(object);
+  if (found == open_objects_.end()) found = open_objects_.emplace(object, repository_->store().get(key)).first;
+  const std::shared_ptr<const ByteReader>& reader = found->second;
+  const std::uint64_t size_bytes = reader ? reader->size_bytes() : 0;
+  if (reader && offset <= size_bytes && length <= size_bytes - offset) {
+    if (offset == 0 && length == size_bytes) return reader;
+    return std::make_shared<SliceReader>(reader, offset, length);
+  }
+  const std::string what = reader
+                               ? fmt::format("has {} bytes, {} are made from byte {} on; ", size_bytes, length, offset)
+                               : std::string("is missing, ");
+  const auto is_lost_too = [object = object, size_bytes, is_missing = !reader](const Recipe& other) {
+    if (other.reference || other.bytes.object != object) return false;
+    return is_missing || other.bytes.offset > size_bytes || other.bytes.length > size_bytes - other.bytes.offset;
+  };
+  throw Lost{is_lost_too, Error(Fault::corrupt, key, fmt::format("{}{} is made from it", what, path), k_repair_hint)};
+}
+
+FileVersion VersionFinder::make_of_reference(const Recipe& recipe, const std::string& path) {
+  try {
+    return whole_version({path, recipe.size_bytes, recipe.digest},
+                         open_reference(*repository_, recipe, path, *execution_), Fault::corrupt);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::not_found) throw;
+    const auto is_same = [name = recipe.reference->name()](const Recipe& other) {
+      return other.reference && other.reference->name() == name;
+    };
+    throw Lost{is_same, error};
+  }
 }
 
 FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
-  if (recipe.reference) {
-    return whole_version({path, recipe.size_bytes, recipe.digest},
-                         open_reference(*repository_, recipe, path, *execution_), Fault::corrupt);
-  }
-  std::shared_ptr<const ByteReader> object = open(recipe.bytes.object, path);
-  if (recipe.bytes.offset != 0 || recipe.bytes.length != object->size_bytes()) {
-    object = std::make_shared<SliceReader>(object, recipe.bytes.offset, recipe.bytes.length);
-  }
+  if (recipe.reference) return make_of_reference(recipe, path);
+  const std::shared_ptr<const ByteReader> object = open(recipe, path);
   if (!recipe.is_delta) return whole_version({path, recipe.size_bytes, recipe.digest}, object, Fault::corrupt);
 
   const auto delta = std::make_shared<DeltaReader>(DeltaReader::open(object));

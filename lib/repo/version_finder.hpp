@@ -6,8 +6,10 @@
 #include "repo/recipe.hpp"
 #include "repo/repository.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace wdelta {
 
@@ -33,18 +35,27 @@ class VersionFinder {
     open_objects_[object] = std::move(reader);
   }
 
-  /// The version with that identity. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
-  /// when recipes are lost, or an object is missing or not what its recipe says.
+  /// The version with that identity. Where what the best recipe names is gone or cut short it is made another way, if
+  /// there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt when recipes are
+  /// lost, or an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
 
  private:
+  /// What a recipe names is lost.
+  struct Lost {
+    std::function<bool(const Recipe&)> recipes;  // whether it is lost to this one, too
+    Error error;
+  };
+  FileVersion find_by_best(const FileIdentity& wanted);
   FileVersion make(const Recipe& recipe, const std::string& path);
-  std::shared_ptr<const ByteReader> open(const std::string& object, const std::string& path);
+  FileVersion make_of_reference(const Recipe& recipe, const std::string& path);
+  std::shared_ptr<const ByteReader> open(const Recipe& recipe, const std::string& path);
 
   const Repository* repository_;
   const RecipeGraph* graph_;
   const Engine* engine_;
   const Execution* execution_;
+  std::optional<RecipeGraph> graph_of_others_;  // without recipes that turned out to be lost
   std::map<Digest, FileVersion> versions_;
   std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one
 };

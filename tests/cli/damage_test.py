@@ -140,6 +140,51 @@ class DamageTest(testing.Case):
             (self.scratch / "away").rename(repo / lost)
         self.run_fails(4, "pull", f"{repo}@{'0' * 64}", out, absent=out)
 
+    def objects(self, repo):
+        return {path for path in (repo / "objects").rglob("*") if path.is_file()}
+
+    def two_steps(self, *options, elements=200_000, adapters=0):
+        """A repository with two commits, the objects that the second added, and its checkpoint."""
+        tensors = self.some_weights(1, elements)
+        self.write_weights("a/model.safetensors", tensors)
+        self.write_weights("b/model.safetensors", self.moved(tensors))
+        for i in range(adapters):
+            self.write(f"b/adapter-{i}", self.random.randbytes(70_000 + i))
+        self.run_ok("push", self.scratch / "a", self.scratch / "repo", *options[:1])
+        before = self.objects(self.scratch / "repo")
+        self.run_ok("push", self.scratch / "b", self.scratch / "repo", *options[1:])
+        return self.scratch / "repo", self.objects(self.scratch / "repo") - before, self.scratch / "b"
+
+    def assert_comes_back(self, repo, step):
+        self.run_ok("pull", repo, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", step)
+        self.run_ok("verify", f"{repo}@main")
+
+    def test_what_is_left_makes_a_file_whose_best_way_is_lost(self):
+        repo, added, step = self.two_steps("-q", "--anchor", "now")
+        anchor = max(added, key=lambda path: path.stat().st_size)
+        for lose in (lambda: os.truncate(anchor, 1000), anchor.unlink):
+            lose()
+            said = self.run_any("pull", repo, self.scratch / "out")
+            self.assertEqual(said.code, 0, self.told(said))
+            self.assertIn("another way is taken", said.err)
+            self.assert_comes_back(repo, step)
+            shutil.rmtree(self.scratch / "out")
+        self.assertIn("nothing is missing", self.run_ok("push", "--repair", "--base", step, repo))
+        self.assertIn(anchor.name, self.run_fails(5, "verify", repo).out)
+
+    def test_what_repair_restored_is_what_is_read(self):
+        for name, options in (("compressed", ("--compress-anchors",)), ("pack", ("-q",))):
+            with self.subTest(name):
+                repo, added, step = self.two_steps(*options, adapters=6)
+                for path in added:
+                    path.unlink()
+                self.run_fails(5, "pull", repo, self.scratch / "out", says="push --repair")
+                self.run_ok("push", "--repair", "--base", step, repo)
+                self.assert_comes_back(repo, step)
+                for folder in ("repo", "out", "a", "b", "state"):
+                    shutil.rmtree(self.scratch / folder, ignore_errors=True)
+
     def test_pull_of_what_is_damaged(self):
         repo, (_, step) = self.small_repository()
         out = self.scratch / "out"

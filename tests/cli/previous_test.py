@@ -116,6 +116,20 @@ class PreviousTest(testing.Case):
         self.assertIn("was changed", done.err)
         self.check_all()
 
+    def test_the_header_of_the_previous_checkpoint_was_damaged_behind_its_stamp(self):
+        steps = self.steps("--single", "--steps", 2)
+        self.push(steps[0])
+        weights = steps[0] / "model.safetensors"
+        stamp = weights.stat()
+        content = bytearray(weights.read_bytes())
+        content[20] ^= 0x80
+        weights.write_bytes(content)
+        os.utime(weights, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        report = self.push(steps[1])
+        self.assert_small(report)
+        self.assertTrue(report["compared_with_repository"])
+        self.check_all()
+
     def test_some_of_many_files_were_changed_behind_their_stamps(self):
         """Shards that are compared side by side: those that were compared with a wrong guess are compared anew."""
         a, b = self.make_run("many", "--size", "24M", "--shards", 12, "--steps", 2)
