@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "c/boundary.hpp"
 
+#include "base/printable.hpp"
 #include "user/exit_codes.hpp"
 
 #include <cstdint>
@@ -15,12 +16,17 @@ namespace wdelta {
 namespace {
 
 // Cut where a character ends.
+std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
+  std::size_t length = std::min(text.size(), most_bytes);
+  while (length < text.size() && length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
+  return text.substr(0, length);
+}
+
 template <std::size_t k_size>
 void put_text(char (&to)[k_size], std::string_view text) {
-  std::size_t length = std::min(text.size(), k_size - 1);
-  while (length < text.size() && length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
+  text = beginning_of(text, k_size - 1);
+  std::memcpy(to, text.data(), text.size());
+  to[text.size()] = '\0';
 }
 
 wdelta_status tell(wdelta_error* error, Fault fault, std::string_view object, std::string_view what,
@@ -29,11 +35,17 @@ wdelta_status tell(wdelta_error* error, Fault fault, std::string_view object, st
   if (error == nullptr) return status;
   error->status = status;
   try {
-    put_text(error->message, object.empty() ? std::string(what) : std::string(object) + ": " + std::string(what));
+    // A name may be as long as it likes: what is wrong with it is said, too.
+    constexpr std::size_t k_longest_object = 500;
+    std::string line = printable(beginning_of(object, k_longest_object));
+    if (object.size() > k_longest_object) line += "...";
+    if (!object.empty()) line += ": ";
+    put_text(error->message, line + printable(what));
+    put_text(error->hint, printable(hint));
   } catch (const std::bad_alloc&) {
-    put_text(error->message, what);
+    put_text(error->message, "memory: there is not enough to say what is wrong");
+    put_text(error->hint, "");
   }
-  put_text(error->hint, hint);
   return status;
 }
 

@@ -139,6 +139,12 @@ DlpackTensor from_dlpack(const char* name, const char* dtype, DLManagedTensorVer
     throw Error(Fault::unsupported, name == nullptr ? "tensor" : name,
                 fmt::format("is of version {}.{} of DLPack; this library knows version 1", given->major, given->minor));
   }
+  constexpr std::uint64_t k_padded_to_bytes = 4;  // DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+  if ((given->flags & k_padded_to_bytes) != 0 && given->tensor.dtype.bits < 8) {
+    throw Error(Fault::unsupported, name == nullptr ? "tensor" : name,
+                fmt::format("has a byte for each of its elements of {} bits", given->tensor.dtype.bits),
+                "pack them: safetensors has no gaps");
+  }
   return taken_over(name, dtype, given);
 }
 

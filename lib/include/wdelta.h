@@ -166,7 +166,7 @@ WDELTA_API void wdelta_drop_references(wdelta_repository* repository);
 /* Where a tensor's memory is. */
 enum {
   WDELTA_HOST = 0, /* the processor can read it: pinned and managed memory too */
-  WDELTA_CUDA = 1  /* on the CUDA device with the number `device_index` */
+  WDELTA_CUDA = 1  /* on a CUDA device */
 };
 
 /* A tensor of the caller's: to be pushed, or to be filled. Numbers are little-endian, as the machine has them. */
@@ -180,7 +180,7 @@ typedef struct wdelta_tensor {
                              gaps, as dtypes narrower than a byte (F4, F6_...) must be */
   void* elements;         /* the element at index 0, 0, ...; any alignment. A push never writes to it. */
   int32_t device;         /* WDELTA_HOST or WDELTA_CUDA */
-  int32_t device_index;   /* which one; 0 on the host */
+  int32_t device_index;   /* which one, for whoever reads this: the CUDA runtime knows whose memory it is */
   void* stream;           /* a cudaStream_t: what is queued there now is done before the tensor is read, and what a
                              fill wrote is there for work queued later. NULL: the default one. Host: not looked at. */
   const char* file;       /* the file of a commit that it is in: NULL as a rule, see wdelta_push_options.weights_path.
@@ -206,7 +206,7 @@ enum {
   WDELTA_TENSORS_COPIED = 0,
   /* wdelta_push_commit reads, twice: the tensors must stay as they are until it returns. No memory but what each
    * thread works in. Each 256 KiB is read against the digest that its first reading gave: where a tensor changed in
-   * between, the push fails with WDELTA_LOCAL and the branch stays where it was. */
+   * between, the push fails with WDELTA_LOCAL; what becomes of the branch says wdelta_push_commit. */
   WDELTA_TENSORS_BORROWED = 1
 };
 
@@ -286,8 +286,10 @@ typedef struct wdelta_push_report {
 #define WDELTA_PUSH_REPORT_INIT WDELTA_SIZED(wdelta_push_report)
 
 /* Makes the commit. `report` may be NULL. The branch moves last: nobody sees a half-pushed commit, and a failure leaves
- * it where it was. After a failure it may be called again: what was added is still there, so a lost race
- * (WDELTA_CONFLICT) or a lost network is a matter of calling once more. After success only wdelta_push_free is left. */
+ * it where it was; but for what fails, or is cancelled, while a tag or an anchor is put behind the commit: then the
+ * hint names the commit, which is there. After a failure it may be called again: what was added is still there, so a
+ * lost race (WDELTA_CONFLICT) or a lost network is a matter of calling once more. After success only wdelta_push_free
+ * is left. */
 WDELTA_API wdelta_status wdelta_push_commit(wdelta_push* push, wdelta_push_report* report, wdelta_error* error);
 /* Makes the call that works on this push, and every later one, end soon with WDELTA_INTERRUPTED. Any thread; not from a
  * signal handler. A progress callback whose result is not 0 does the same. */

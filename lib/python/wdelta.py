@@ -94,6 +94,7 @@ The library
     AWS_*, HF_TOKEN ...) is taken from os.environ, or from the mapping `environment`.
 """
 
+import contextlib
 import ctypes
 import ctypes.util
 import operator
@@ -113,12 +114,18 @@ __all__ = ["push", "load_into", "Pusher", "Repository", "Commit", "Typed", "Repo
 # ---- Errors ---------------------------------------------------------------------------------------------------------
 
 
+def _printable(text):
+    """In one line, whatever a name in it may hold."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class WdeltaError(Exception):
     """What went wrong: .message, one line "object: what is wrong: reason"; .hint, the way out, or ""; .status."""
 
     status = 1
 
     def __init__(self, message, hint=""):
+        message, hint = _printable(message), _printable(hint)
         super().__init__(message, hint)
         self.message, self.hint = message, hint
 
@@ -558,7 +565,8 @@ def _refuse(name, what, hint=""):
 
 def _named_dtype(name, dtype):
     if dtype not in _DTYPES:
-        _refuse(name, f"safetensors has no dtype for {dtype}", "Typed(tensor, dtype) names what the bits are")
+        _refuse(name, f"safetensors has no dtype for {dtype}",
+                "taken for integers as wide, Typed(tensor.view(...), dtype) names what the bits are")
     return _DTYPES[dtype]
 
 
@@ -607,7 +615,7 @@ def _numpy_view(name, value, numpy):
         _refuse(name, "has the other byte order", "array.astype(array.dtype.newbyteorder('='))")
     dtype, width = _named_dtype(name, array.dtype.name)
     return _View(dtype, array.shape, _in_elements(name, array.strides, width), array.ctypes.data,
-                 writable=array is value and array.flags.writeable, keep=array)
+                 writable=isinstance(value, numpy.ndarray) and array.flags.writeable, keep=array)
 
 
 def _cuda_view(name, value):
@@ -647,9 +655,10 @@ def _buffer_view(name, value):
         view = memoryview(value)
     except TypeError:
         _refuse(name, f"is no tensor but {type(value).__name__}", "leave it out, or put it into `meta` or `files`")
-    letter = view.format.lstrip("@=") if view.format[:1] != ">" else view.format
+    native = "@=<" if sys.byteorder == "little" else "@=>!"
+    letter = view.format.lstrip(native)
     if view.itemsize not in (1, 2, 4, 8) or letter not in _LETTERS:
-        _refuse(name, f"its elements have the format {view.format!r}", "Typed(memory, dtype) names what the bits are")
+        _refuse(name, f"its elements have the format {view.format!r}", "taken for integers as wide, Typed(memory, dtype) names what the bits are")
     dtype, width = _DTYPES[_LETTERS[letter]]
     if width != view.itemsize:
         _refuse(name, f"its elements have the format {view.format!r} and {view.itemsize} bytes")
@@ -719,8 +728,9 @@ class _Owner:
     def __init__(self):
         self._handle = None
         self._process = os.getpid()
-        self._working = threading.Lock()  # held while the library works on the handle: it must not be freed then
-        self._changing = threading.Lock()  # of the handle: cancel() may come from another thread than close()
+        self._working = threading.Lock()  # held while a call that takes its turn works on the handle
+        self._changing = threading.Condition()  # of the handle, and of how many calls are using it
+        self._calls = 0
 
     def _open(self):
         if self._handle is None:
@@ -730,15 +740,29 @@ class _Owner:
                              "open another after fork()")
         return self._handle
 
+    @contextlib.contextmanager
+    def _used(self):
+        """The handle, which close() does not free meanwhile."""
+        with self._changing:
+            handle = self._open()
+            self._calls += 1
+        try:
+            yield handle
+        finally:
+            with self._changing:
+                self._calls -= 1
+                self._changing.notify_all()
+
     def close(self):
         """Frees it, once no call works on it any more. A second call does nothing."""
         if getattr(self, "_process", None) != os.getpid():
             return
-        with self._working:
-            with self._changing:
-                handle, self._handle = self._handle, None
-            if handle is not None:
-                getattr(_library(), self._free)(handle)
+        with self._changing:
+            while self._calls:
+                self._changing.wait()
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            getattr(_library(), self._free)(handle)
 
     def cancel(self):
         """Makes the call that works on it in another thread, and every later one, end soon with Interrupted."""
@@ -750,8 +774,8 @@ class _Owner:
         """Calls a function of the library that takes long."""
 
         def work():
-            with self._working:
-                _call(function, self._open(), *arguments)
+            with self._working, self._used() as handle:
+                _call(function, handle, *arguments)
 
         self._listener.error = None
         try:
@@ -835,18 +859,21 @@ class Repository(_Owner):
     def resolve(self, revision=""):
         """The id of the commit that a revision names."""
         digits = (ctypes.c_char * 65)()
-        _call("wdelta_resolve", self._open(), _bytes(revision), digits)
+        with self._used() as handle:
+            _call("wdelta_resolve", handle, _bytes(revision), digits)
         return _str(digits.value)
 
     @property
     def reference_bytes(self):
         """How many bytes of memory the copies take that the next pushes are compared with."""
-        return _library().wdelta_reference_bytes(self._open())
+        with self._used() as handle:
+            return _library().wdelta_reference_bytes(handle)
 
     def drop_references(self):
         """Frees these copies, and memory that is kept for those of the next push: that one reads the previous state
         out of the repository."""
-        _library().wdelta_drop_references(self._open())
+        with self._used() as handle:
+            _library().wdelta_drop_references(handle)
 
 
 _TENSORS = {"copied": 0, "borrowed": 1}
@@ -874,7 +901,8 @@ class _Push(_Owner):
                                weights_path=_bytes(weights_path), largest_shard_bytes=_whole("shard_bytes", shard_bytes),
                                callbacks=self._listener.pointer())
         handle = _handle()
-        _call("wdelta_push_begin", repository._open(), ctypes.byref(options), ctypes.byref(handle))
+        with repository._used() as opened:
+            _call("wdelta_push_begin", opened, ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
         for key, value in (meta or {}).items():
             _call("wdelta_push_meta", handle, _bytes(key), _bytes(value))
@@ -885,7 +913,11 @@ class _Push(_Owner):
                 content = Path(content).read_bytes()
             elif isinstance(content, str):
                 content = content.encode()
-            _call("wdelta_push_add_file", handle, _bytes(path), bytes(content), len(content))
+            try:
+                content = memoryview(content).tobytes()
+            except TypeError:
+                _refuse(path, f"is {type(content).__name__}", "a file is given as bytes, as a str or as a path")
+            _call("wdelta_push_add_file", handle, _bytes(path), content, len(content))
 
     def add_all(self, state_dict):
         first_names = {}
@@ -920,8 +952,8 @@ class Commit(_Owner):
         self._repository = repository
         self._listener = repository._listener_for(progress, note)
         handle = _handle()
-        _call("wdelta_commit_open", repository._open(), _bytes(revision), self._listener.pointer(),
-              ctypes.byref(handle))
+        with repository._used() as opened:
+            _call("wdelta_commit_open", opened, _bytes(revision), self._listener.pointer(), ctypes.byref(handle))
         self._handle = handle
         told = _CommitSummary()
         _call("wdelta_commit_summarise", handle, ctypes.byref(told))
@@ -1072,9 +1104,18 @@ class Pusher:
         self._attempts, self._done = attempts, done
         self._owned = not isinstance(repo, Repository)
         self._repository = Repository(repo, **_options_of_repository(options)) if self._owned else repo
-        self._options = {**options, "tensors": "copied"}
+        self._options = self._checked(options)
         self._thread = self._push = self._error = None
         self.last = None  # the Report of the last push that succeeded
+
+    @staticmethod
+    def _checked(options):
+        for name in options:
+            if name not in _Push.__init__.__kwdefaults__:
+                raise TypeError(f"Pusher has no option {name!r}")
+        if options.get("tensors", "copied") != "copied":
+            raise UsageError(f"tensors={options['tensors']!r}: a Pusher copies them, so that push() need not wait")
+        return options
 
     def push(self, state_dict, **options):
         """Begins a push, once the one before is done. Raises the error of that one first: then nothing was begun, and
@@ -1084,7 +1125,7 @@ class Pusher:
         if self._skips and self.running:
             return False
         self.wait()
-        push = _Push(self._repository, **{**self._options, **options})
+        push = _Push(self._repository, **{**self._options, **self._checked(options), "tensors": "copied"})
         try:
             push.add_all(state_dict)
         except BaseException:

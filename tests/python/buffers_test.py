@@ -5,6 +5,7 @@ exception of the right kind, with nothing half-done left.
 usage: buffers_test.py LIBRARY WDELTA [options of unittest]"""
 
 import array
+import ctypes
 import gc
 import json
 import os
@@ -24,6 +25,22 @@ def numbers(seed=1, count=70_000):
 
 
 class Pushes(Case):
+    def test_files_are_all_the_bytes_that_they_are_given_as(self):
+        wide = array.array("I", [1, 2, 3])
+        self.push({}, files={"wide": wide, "every.other": memoryview(b"abcdef")[::2], "list": bytearray(b"xy")})
+        self.assertEqual(self.pulled(), {**self.pulled(), "wide": wide.tobytes(), "every.other": b"ace", "list": b"xy"})
+        for content in (None, 5, [1]):
+            with self.assertRaisesRegex(wdelta.UsageError, "^odd: is "):
+                self.push({}, files={"odd": content})
+
+    def test_arrays_of_ctypes_are_buffers(self):
+        values = (ctypes.c_float * 3)(1.5, 2, -0.0)
+        self.push({"w": values})
+        self.assertEqual(self.pulled_tensors()["w"], ("F32", [3], bytes(values)))
+        target = (ctypes.c_float * 3)()
+        self.load({"w": target})
+        self.assertEqual(bytes(target), bytes(values))
+
     def test_a_push_is_the_checkpoint_that_the_program_pulls(self):
         weights, bias, flags = numbers(), array.array("f", [1.5, -0.0, float("nan")]), bytearray(b"\0\1\1")
         report = self.push({"b.weight": wdelta.Typed(weights, "BF16"), "a.bias": bias,

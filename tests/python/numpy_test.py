@@ -51,6 +51,15 @@ class Arrays(Case):
             self.assertEqual(tensors[name][2], arrays[name].tobytes(), name)
             self.assertEqual(room[name].tobytes(), arrays[name].tobytes(), name)
 
+    def test_arrays_in_files_are_filled(self):
+        values = self.random_array("float32", (4, 5))
+        self.push({"w": values})
+        room = numpy.memmap(self.scratch / "room", numpy.float32, "w+", shape=(4, 5))
+        self.load({"w": room})
+        self.assertEqual(room.tobytes(), values.tobytes())
+        with self.assertRaisesRegex(wdelta.UsageError, "read-only"):
+            self.load({"w": numpy.memmap(self.scratch / "room", numpy.float32, "r", shape=(4, 5))})
+
     def test_bf16_may_be_in_an_array_of_uint16(self):
         bits = self.random_array("uint16", (4, 5))
         self.push({"w": wdelta.Typed(bits, "BF16")})

@@ -57,6 +57,38 @@ class InTheBackground(Case):
         with self.assertRaisesRegex(wdelta.UsageError, "closed"):
             pusher.push({"w": weights})
 
+    def test_nothing_but_a_copy_is_pushed(self):
+        pusher = self.pusher()
+        self.addCleanup(pusher.close)
+        with self.assertRaisesRegex(wdelta.UsageError, "a Pusher copies them"):
+            pusher.push({"w": b"1"}, tensors="borrowed")
+        with self.assertRaisesRegex(wdelta.UsageError, "a Pusher copies them"):
+            self.pusher(tensors="borrowed")
+        for unknown in ("cancel", "branches"):
+            with self.assertRaisesRegex(TypeError, unknown):
+                self.pusher(**{unknown: None})
+            with self.assertRaisesRegex(TypeError, unknown):
+                pusher.push({"w": b"1"}, **{unknown: None})
+
+    def test_a_repository_is_freed_once_nobody_uses_it(self):
+        repository, gate = self.repository(), Gate()
+        threads = [threading.Thread(target=repository.push, args=({"w": b"1" * 100},), kwargs={"progress": gate})]
+        threads[0].start()
+        self.assertTrue(gate.reached.wait(60))
+        # The first waits for the push, and the second must for it.
+        threads += [threading.Thread(target=each) for each in (repository.drop_references, repository.close)]
+        for thread in threads[1:]:
+            thread.start()
+        while repository._calls == 0:
+            pass
+        self.assertTrue(threads[2].is_alive())
+        gate.open.set()
+        for thread in threads:
+            thread.join()
+        with self.assertRaisesRegex(wdelta.UsageError, "closed"):
+            repository.resolve()
+        self.assertEqual(len(self.tips()), 1)
+
     def test_memory_of_two_copies_stays_from_push_to_push_and_is_given_back_on_demand(self):
         size = 64 << 20
         weights = bytearray(b"\x01") * size
