@@ -93,8 +93,8 @@ class DeviceStream {
   virtual void find_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                             const DeviceChanges& found) = 0;
   /// BlockKernels::rank_changes() for every block with changes; counts and positions as found before, `ranks` and
-  /// `classes` laid out alike, and 16 numbers of members for each block. Elements are at most 4 bytes wide; `bounds`
-  /// lie on the host.
+  /// `classes` laid out alike, and 16 numbers of members for each block, unspecified without changes. Elements are at
+  /// most 4 bytes wide; `bounds` lie on the host.
   virtual void rank_changes(ElementType type, const DeviceBlock* blocks, std::size_t block_count,
                             std::span<const std::uint8_t> bounds, const DeviceChanges& found, std::uint16_t* ranks,
                             std::uint8_t* classes, std::uint32_t* members) = 0;

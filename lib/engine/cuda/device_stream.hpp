@@ -50,6 +50,8 @@ class AgentStream final : public DeviceStream {
       if constexpr (sizeof(T) <= 4) {
         launch<RankAgent<T, kind>>(block_count,
                                    {blocks, bounds_of(bounds), found.counts, found.positions, ranks, classes, members});
+      } else {
+        throw Error(Fault::internal, "", "elements of 8 bytes have no classes");
       }
     });
   }
@@ -67,6 +69,8 @@ class AgentStream final : public DeviceStream {
     with_type(type, [&]<class T, ElementKind kind>() {
       if constexpr (sizeof(T) <= 4) {
         launch<PatchAgent<T, kind>>(patch_count, {patches, ranks, moves, flips, statuses});
+      } else {
+        throw Error(Fault::internal, "", "elements of 8 bytes have no classes");
       }
     });
   }

@@ -51,7 +51,7 @@ class RuntimeDevice final : public Device {
   }
   // After the device was lost, or when the program ends, the driver does it.
   void unpin(std::span<std::uint8_t> memory) override {
-    const CurrentDevice current(place_);
+    const CurrentDevice current(place_, std::nothrow);
     static_cast<void>(cudaHostUnregister(memory.data()));
   }
 

@@ -13,6 +13,12 @@ CurrentDevice::CurrentDevice(const RuntimePlace& place) {
   before_ = current;
 }
 
+CurrentDevice::CurrentDevice(const RuntimePlace& place, std::nothrow_t) noexcept {
+  int current = 0;
+  if (cudaGetDevice(&current) != cudaSuccess || current == place.ordinal) return;
+  if (cudaSetDevice(place.ordinal) == cudaSuccess) before_ = current;
+}
+
 CurrentDevice::~CurrentDevice() {
   if (before_ >= 0) static_cast<void>(cudaSetDevice(before_));
 }
@@ -25,7 +31,9 @@ RuntimeQueue::RuntimeQueue(const RuntimePlace& place) : place_(&place), is_own_(
 RuntimeQueue::RuntimeQueue(const RuntimePlace& place, cudaStream_t stream) : place_(&place), stream_(stream) {}
 
 RuntimeQueue::~RuntimeQueue() {
-  // Nobody is left to hear of failures, and memory that is still written to may be freed next.
+  // Nobody is left to hear of failures, and memory that is still written to may be freed next. The NULL stream is the
+  // current device's.
+  const CurrentDevice current(*place_, std::nothrow);
   static_cast<void>(cudaStreamSynchronize(stream_));
   if (is_own_) static_cast<void>(cudaStreamDestroy(stream_));
 }

@@ -7,6 +7,7 @@
 #include "engine/device.hpp"
 
 #include <cuda_runtime_api.h>
+#include <new>
 #include <string>
 
 namespace wdelta::cuda {
@@ -21,6 +22,8 @@ struct RuntimePlace {
 class CurrentDevice {
  public:
   explicit CurrentDevice(const RuntimePlace& place);
+  /// For those who give back, whom no failure may stop: of a device that was lost there is nothing left to give back.
+  CurrentDevice(const RuntimePlace& place, std::nothrow_t) noexcept;
   ~CurrentDevice();
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;
