@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import subprocess
 import unittest
 
 import testing
@@ -294,6 +295,23 @@ class RepositoryTest(testing.Case):
         self.assertEqual(testing.describe(step), before)
         self.run_fails(4, "pull", self.scratch / "full" / "file" / "repo", self.scratch / "out",
                        absent=self.scratch / "out")
+
+    def test_many_files_of_long_chains_take_the_memory_of_few(self):
+        if testing.is_sanitized():
+            self.skipTest("memory is another's")
+
+        def peak_kib(files):
+            repo = self.scratch / f"repo-{files}"
+            for step in self.make_run(f"run-{files}", "--size", f"{files}M", "--shards", files, "--steps", 16):
+                self.run_ok("push", "-q", step, repo, "--anchor", "never")
+            child = subprocess.Popen(self.command("verify", "-q", "-j2", f"{repo}@main"), env=self.environment())
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            return usage.ru_maxrss
+
+        few, many = peak_kib(4), peak_kib(40)
+        self.assertLess(many, 1.5 * few)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 import datetime
 import re
 import subprocess
+import threading
 import sys
 import time
 import unittest
@@ -145,6 +146,21 @@ class Writers(S3Case):
         self.assertEqual(len(self.requests(r"^PUT .*/branches/main/0+2")), 1)
         self.run_ok("pull", REPO, self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", second)
+
+    def test_names_are_read_side_by_side(self):
+        self.serve()
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        for name in "ab":
+            self.run_ok("tag", REPO, name, "main")
+        meeting = threading.Barrier(2, timeout=60)
+
+        def meet(request):
+            if re.match("GET .*/tags/[ab]/0", request):
+                meeting.wait()
+
+        self.s3.fault_for = meet
+        self.assertIn("tag: a, tag: b", self.run_ok("log", REPO))
+        self.assertFalse(meeting.broken)
 
     def test_no_contested_entry_is_written_twice(self):
         self.serve(ignores_conditions=True)
