@@ -16,6 +16,7 @@ constexpr const char* k_repair_hint = "wdelta push --repair --base DIR REPO rest
 }  // namespace
 
 void VersionFinder::add_at_hand(const FileIdentity& identity, std::shared_ptr<const ByteReader> file) {
+  kept_.insert(identity.digest);
   versions_.emplace(identity.digest, whole_version(identity, std::move(file), Fault::base_mismatch));
 }
 
@@ -109,12 +110,16 @@ FileVersion VersionFinder::find_by_best(const FileIdentity& wanted) {
     if (recipe == nullptr) throw no_recipe(wanted.path, digest, *graph_);
     bool ready = true;
     for (const Digest& base : recipe->base) {
+      if (recipe->base.size() > 1) kept_.insert(base);  // as where tensors moved between shards
       if (versions_.contains(base)) continue;
       open.push_back(base);
       ready = false;
     }
-    if (ready) versions_.emplace(digest, make(*recipe, wanted.path));
+    if (!ready) continue;
+    versions_.emplace(digest, make(*recipe, wanted.path));
+    if (recipe->base.size() == 1 && !kept_.contains(recipe->base.front())) versions_.erase(recipe->base.front());
   }
+  kept_.insert(wanted.digest);
   FileVersion version = versions_.at(wanted.digest);
   if (version.identity.size_bytes != wanted.size_bytes) {
     throw Error(Fault::corrupt, wanted.path,

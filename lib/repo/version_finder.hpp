@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace wdelta {
 
@@ -57,6 +58,7 @@ class VersionFinder {
   const Execution* execution_;
   std::optional<RecipeGraph> graph_of_others_;  // without recipes that turned out to be lost
   std::map<Digest, FileVersion> versions_;
+  std::set<Digest> kept_;  // of these, what others may be made of, too: of a long chain's many tensors the rest is much
   std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one
 };
 

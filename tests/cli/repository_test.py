@@ -296,22 +296,34 @@ class RepositoryTest(testing.Case):
         self.run_fails(4, "pull", self.scratch / "full" / "file" / "repo", self.scratch / "out",
                        absent=self.scratch / "out")
 
-    def test_many_files_of_long_chains_take_the_memory_of_few(self):
+    def peak_kib(self, *words):
         if testing.is_sanitized():
             self.skipTest("memory is another's")
+        child = subprocess.Popen(self.command(*words), env=self.environment())
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return usage.ru_maxrss  # or what this process had when it began, if that is more
 
+    def test_many_files_of_long_chains_take_the_memory_of_few(self):
         def peak_kib(files):
             repo = self.scratch / f"repo-{files}"
             for step in self.make_run(f"run-{files}", "--size", f"{files}M", "--shards", files, "--steps", 16):
                 self.run_ok("push", "-q", step, repo, "--anchor", "never")
-            child = subprocess.Popen(self.command("verify", "-q", "-j2", f"{repo}@main"), env=self.environment())
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            self.assertEqual(child.returncode, 0)
-            return usage.ru_maxrss
+            return self.peak_kib("verify", "-q", "-j2", f"{repo}@main")
 
         few, many = peak_kib(4), peak_kib(40)
         self.assertLess(many, 1.5 * few)
+
+    def test_many_tensors_through_a_long_chain_take_the_memory_of_a_short_one(self):
+        tensors = self.some_weights(3000, 20)
+        for _ in range(50):
+            self.write_weights("step/model.safetensors", tensors)
+            tensors = self.moved(tensors)
+            self.run_ok("push", "-q", self.scratch / "step", self.repo, "--anchor", "never")
+        short, long = (self.peak_kib("pull", "-q", "-j2", f"{self.repo}@{revision}", self.scratch / revision)
+                       for revision in ("main~45", "main"))
+        self.assertLess(long, 3 * short)
 
 
 if __name__ == "__main__":

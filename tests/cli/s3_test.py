@@ -5,8 +5,8 @@
 import datetime
 import re
 import subprocess
-import threading
 import sys
+import threading
 import time
 import unittest
 from pathlib import Path
