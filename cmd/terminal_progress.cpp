@@ -22,7 +22,8 @@ void TerminalProgress::advance(std::uint64_t bytes) {
   if (bar_ == Bar::hidden) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread is drawing: it draws this too
   const auto now = Clock::now();
-  if (lock && now - drawn_ > std::chrono::milliseconds(100)) draw(now);
+  const bool has_begun = lock && !label_.empty();
+  if (has_begun && now - drawn_ > std::chrono::milliseconds(100)) draw(now);
 }
 
 void TerminalProgress::draw(Clock::time_point now) {
@@ -34,8 +35,11 @@ void TerminalProgress::draw(Clock::time_point now) {
     const double left = static_cast<double>(total_bytes_ - done) / rate;
     line += fmt::format("  {:3.0f} %  {} of {}", 100.0 * static_cast<double>(done) / static_cast<double>(total_bytes_),
                         size_text(done), size_text(total_bytes_));
-    line += fmt::format("  {}/s  {}:{:02} left", size_text(static_cast<std::uint64_t>(rate)),
-                        static_cast<int>(left) / 60, static_cast<int>(left) % 60);
+    line += fmt::format("  {}/s", size_text(static_cast<std::uint64_t>(rate)));
+    // Nobody knows how long it takes while nothing has moved.
+    constexpr double k_longest_s = 1e6;
+    if (left < k_longest_s)
+      line += fmt::format("  {}:{:02} left", static_cast<int>(left) / 60, static_cast<int>(left) % 60);
   } else {
     line += fmt::format("  {}  {}/s", size_text(done), size_text(static_cast<std::uint64_t>(rate)));
   }

@@ -4,7 +4,7 @@
 namespace wdelta {
 
 void CallbackProgress::tell() {
-  if (callbacks_.progress == nullptr || label_.empty()) return;
+  if (callbacks_.progress == nullptr) return;
   if (callbacks_.progress(callbacks_.context, label_.c_str(), done_bytes_, total_bytes_) != 0) stop_.request_stop();
 }
 

@@ -29,7 +29,7 @@ class CallbackProgress final : public Progress {
   wdelta_callbacks callbacks_;
   std::stop_source stop_;
   std::mutex mutex_;
-  std::string label_;
+  std::string label_ = "opening";
   std::uint64_t total_bytes_ = 0;
   std::atomic<std::uint64_t> done_bytes_ = 0;
   std::atomic<Clock::rep> next_time_ = 0;

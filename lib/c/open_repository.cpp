@@ -64,20 +64,24 @@ OpenRepository::OpenRepository(const char* location, const wdelta_repository_opt
       callbacks_(taken(options.callbacks)),
       threads_(threads_of(options)),
       engine_(&engine_of(options, environment_)),
-      access_(access_of(location_, options, environment_)),
-      watched_(callbacks_) {
+      access_(access_of(location_, options, environment_)) {
   if (options.create < WDELTA_CREATE_NOTHING || options.create > WDELTA_CREATE_PRIVATE_BUCKET)
     throw Error(Fault::usage, "create", fmt::format("is {}, which is none of its values", options.create));
   if (Device* const device = engine_->device()) device_user_.emplace(device->memories());
-  const Execution execution = watched_.execution(threads_);
-  repository_ = options.create == WDELTA_CREATE_NOTHING ? Repository::open(location_, access_, execution)
-                                                        : Repository::open_or_create(location_, access_, execution);
+  Watched watched(callbacks_);
+  const Execution execution = watched.execution(threads_);
+  if (options.create == WDELTA_CREATE_NOTHING) {
+    Repository::open(location_, access_, execution);
+  } else {
+    Repository::open_or_create(location_, access_, execution);
+  }
   access_.creation = BucketCreation::no;
 }
 
-Digest OpenRepository::resolve(const std::string& revision) {
-  const std::lock_guard lock(resolve_mutex_);
-  return repository_->resolve(revision);
+Digest OpenRepository::resolve(const std::string& revision) const {
+  const std::lock_guard lock(resolve_mutex_);  // a handle calls its caller one at a time
+  Watched watched(callbacks_);
+  return reopen(watched.execution(threads_)).resolve(revision);
 }
 
 void OpenRepository::drop_references() {

@@ -37,14 +37,14 @@ struct Watched {
   CallbackProgress progress;
 };
 
-/// Shared by a wdelta_repository and by what was begun with it. Each push and each commit opens the repository anew,
-/// at the price of one request, so that what stops one of them stops no other.
+/// Shared by a wdelta_repository and by what was begun with it. Each push, each commit and each revision that
+/// is looked up opens the repository anew, at the price of one request, so that what stops one of them stops no other.
 class OpenRepository {
  public:
   OpenRepository(const char* location, const wdelta_repository_options& options);
 
   Repository reopen(const Execution& execution) const { return Repository::open(location_, access_, execution); }
-  Digest resolve(const std::string& revision);
+  Digest resolve(const std::string& revision) const;
 
   const wdelta_callbacks& callbacks() const { return callbacks_; }
   const ThreadCounts& threads() const { return threads_; }
@@ -71,9 +71,7 @@ class OpenRepository {
   const Engine* engine_;
   std::optional<DeviceMemories::User> device_user_;  // from push to push
   Access access_;
-  Watched watched_;
-  std::mutex resolve_mutex_;
-  std::optional<Repository> repository_;
+  mutable std::mutex resolve_mutex_;
   PushQueue push_queue_;
   std::shared_ptr<HostMemories> host_memories_ = std::make_shared<HostMemories>();
   std::map<std::string, ReferenceCopy> references_;  // by branch

@@ -107,7 +107,8 @@ typedef struct wdelta_callbacks {
   size_t struct_size;
   void* context; /* given to both */
   /* `done` of `total` bytes of the stretch of work that is called `label` ("pushing"); total may be 0, when nobody
-   * knows. Called at most some ten times a second, and when a stretch begins. A result that is not 0 cancels. */
+   * knows. Called at most some ten times a second, when a stretch begins, and while a network is waited for, "opening"
+   * a repository included. A result that is not 0 cancels the call. */
   int (*progress)(void* context, const char* label, uint64_t done, uint64_t total);
   /* Something worth knowing that is no error: one line. */
   void (*note)(void* context, const char* text);

@@ -440,11 +440,12 @@ class _Listener:
 
     def __init__(self, progress, note):
         self.error = None
+        self._is_cancelled = False
 
         def told(_, label, done, total):
             if progress is not None and self.error is None:
                 self._try(progress, _str(label), done, total)
-            return 0 if self.error is None else 1
+            return 1 if self._is_cancelled or self.error is not None else 0
 
         def noted(_, text):
             if note is not None and self.error is None:
@@ -460,6 +461,19 @@ class _Listener:
 
     def pointer(self):
         return ctypes.pointer(self._callbacks)
+
+    def call(self, cancel, function, *arguments):
+        """Calls a function of the library that tells this listener how it goes on, and has no handle to be cancelled
+        by."""
+        self._is_cancelled = False
+
+        def cancel_now():
+            self._is_cancelled = True
+
+        try:
+            _cancellable(lambda: _call(function, *arguments), cancel_now, cancel)
+        except Interrupted as error:
+            raise self.error or error from None
 
 
 def library_version():
@@ -815,12 +829,12 @@ class Repository(_Owner):
     create: True makes the repository where there is none, "bucket" and "private bucket" the bucket as well; None: there
     must be one. environment: a mapping of the variables of wdelta(1), "Environment"; None: os.environ as it is now.
     threads, engine, transfers, bytes_per_second: as the options of the program; 0 and None: by default. progress and
-    note: as for push(), for work that has none of its own."""
+    note: as for push(), for work that has none of its own. cancel: as for push(), while it is opened."""
 
     _free = "wdelta_close"
 
     def __init__(self, location, *, create=True, environment=None, threads=0, engine=None, transfers=0,
-                 bytes_per_second=0, progress=None, note=None):
+                 bytes_per_second=0, progress=None, note=None, cancel=None):
         super().__init__()
         self.location = os.fspath(location)
         if environment is None:
@@ -835,7 +849,7 @@ class Repository(_Owner):
                                      bytes_per_second=_whole("bytes_per_second", bytes_per_second),
                                      callbacks=self._listener.pointer())
         handle = _handle()
-        _call("wdelta_open", _bytes(location), ctypes.byref(options), ctypes.byref(handle))
+        self._listener.call(cancel, "wdelta_open", _bytes(location), ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
 
     def _listener_for(self, progress, note):
@@ -847,20 +861,20 @@ class Repository(_Owner):
             push.add_all(state_dict)
             return push.commit(cancel)
 
-    def commit(self, revision="", *, progress=None, note=None):
+    def commit(self, revision="", *, progress=None, note=None, cancel=None):
         """The Commit that a revision names, "" the tip of main."""
-        return Commit(self, revision, progress=progress, note=note)
+        return Commit(self, revision, progress=progress, note=note, cancel=cancel)
 
-    def load_into(self, state_dict, revision="", *, progress=None, note=None, **options):
+    def load_into(self, state_dict, revision="", *, progress=None, note=None, cancel=None, **options):
         """Fills the tensors of a state dict from the commit that a revision names; as the function load_into()."""
-        with self.commit(revision, progress=progress, note=note) as commit:
-            return commit.load_into(state_dict, **options)
+        with self.commit(revision, progress=progress, note=note, cancel=cancel) as commit:
+            return commit.load_into(state_dict, cancel=cancel, **options)
 
     def resolve(self, revision=""):
         """The id of the commit that a revision names."""
         digits = (ctypes.c_char * 65)()
         with self._used() as handle:
-            _call("wdelta_resolve", handle, _bytes(revision), digits)
+            self._listener.call(None, "wdelta_resolve", handle, _bytes(revision), digits)
         return _str(digits.value)
 
     @property
@@ -947,13 +961,14 @@ class Commit(_Owner):
 
     _free, _cancel = "wdelta_commit_free", "wdelta_commit_cancel"
 
-    def __init__(self, repository, revision="", *, progress=None, note=None):
+    def __init__(self, repository, revision="", *, progress=None, note=None, cancel=None):
         super().__init__()
         self._repository = repository
         self._listener = repository._listener_for(progress, note)
         handle = _handle()
         with repository._used() as opened:
-            _call("wdelta_commit_open", opened, _bytes(revision), self._listener.pointer(), ctypes.byref(handle))
+            self._listener.call(cancel, "wdelta_commit_open", opened, _bytes(revision), self._listener.pointer(),
+                                ctypes.byref(handle))
         self._handle = handle
         told = _CommitSummary()
         _call("wdelta_commit_summarise", handle, ctypes.byref(told))
@@ -1053,7 +1068,7 @@ def push(state_dict, repo, *, cancel=None, **options):
     if isinstance(repo, Repository):
         return repo.push(state_dict, cancel=cancel, **options)
     options.setdefault("reference", "repository")
-    with Repository(repo, **_options_of_repository(options)) as repository:
+    with Repository(repo, cancel=cancel, **_options_of_repository(options)) as repository:
         return repository.push(state_dict, cancel=cancel, **options)
 
 
@@ -1068,7 +1083,7 @@ def load_into(state_dict, location, *, file=None, strict=True, cancel=None, prog
     cancel, progress, note: as for push(); create, environment and so on as for Repository, but nothing is created."""
     options.setdefault("create", None)
     repo, revision = _split(os.fspath(location), options.get("environment"))
-    with Repository(repo, **options) as repository:
+    with Repository(repo, cancel=cancel, **options) as repository:
         return repository.load_into(state_dict, revision, file=file, strict=strict, cancel=cancel, progress=progress,
                                     note=note)
 

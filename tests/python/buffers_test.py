@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import threading
 import unittest.mock
 from pathlib import Path
@@ -22,6 +23,51 @@ from door import Case, wdelta
 
 def numbers(seed=1, count=70_000):
     return array.array("H", random.Random(seed).choices(range(1 << 16), k=count))
+
+
+class Stores(Case):
+    """One that takes connections and never answers."""
+
+    def setUp(self):
+        super().setUp()
+        server = socket.create_server(("127.0.0.1", 0))
+        self.cancel, self.connections = threading.Event(), []
+
+        def serve():
+            try:
+                while True:
+                    self.connections.append(server.accept()[0])
+                    self.cancel.set()
+            except OSError:
+                for connection in self.connections:
+                    connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.close)
+        self.addCleanup(server.shutdown, socket.SHUT_RDWR)
+        self.environment.update(AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.getsockname()[1]}", AWS_ACCESS_KEY_ID="a",
+                                AWS_SECRET_ACCESS_KEY="b")
+        self.repo = "s3://bucket/run"
+
+    def test_waiting_for_it_can_be_cancelled(self):
+        for call in (self.repository, lambda **options: self.push({"w": b"1"}, **options),
+                     lambda **options: self.load({"w": bytearray(1)}, "main", **options)):
+            self.cancel.clear()
+            with self.assertRaises(wdelta.Interrupted):
+                call(cancel=self.cancel)
+
+    def test_what_its_progress_throws_ends_it(self):
+        told = []
+
+        def progress(*words):
+            told.append(words)
+            raise KeyError("enough")
+
+        with self.assertRaisesRegex(KeyError, "enough"):
+            self.repository(progress=progress)
+        self.assertEqual(told, [("opening", 0, 0)])
 
 
 class Pushes(Case):

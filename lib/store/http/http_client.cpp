@@ -54,7 +54,7 @@ HttpOutcome HttpClient::send(const HttpRequest& request) {
   auto connection = take_connection();
   ++requests_;
   try {
-    HttpOutcome outcome = connection->send(request, options_, rate_limit_, execution_.stop);
+    HttpOutcome outcome = connection->send(request, options_, rate_limit_, execution_);
     give_back(std::move(connection));
     received_bytes_ += outcome.received_bytes;
     if (request.body) sent_bytes_ += request.body->size_bytes;
@@ -62,6 +62,15 @@ HttpOutcome HttpClient::send(const HttpRequest& request) {
   } catch (...) {
     give_back(std::move(connection));
     throw;
+  }
+}
+
+void HttpClient::wait_until(std::chrono::steady_clock::time_point moment) const {
+  constexpr std::chrono::milliseconds k_between_looks{500};
+  for (auto now = std::chrono::steady_clock::now(); now < moment; now = std::chrono::steady_clock::now()) {
+    sleep_until(std::min(moment, now + k_between_looks), execution_.stop);
+    execution_.check_stop();
+    if (execution_.progress != nullptr) execution_.progress->advance(0);
   }
 }
 

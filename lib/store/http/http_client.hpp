@@ -50,6 +50,8 @@ class HttpClient {
 
   const NetworkOptions& options() const { return options_; }
   const std::stop_token& stop() const { return execution_.stop; }
+  /// Waits, and says so as a transfer does while nothing arrives. Throws interrupted as soon as a stop is asked for.
+  void wait_until(std::chrono::steady_clock::time_point moment) const;
   /// Tells the user what is no error.
   void note(const std::string& text) const;
 

@@ -110,8 +110,8 @@ HttpConnection::~HttpConnection() {
 }
 
 // libcurl's own loop looks at its callbacks once a second; this one is woken by a stop at once.
-CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const std::stop_token& stop,
-                                    HttpTransfer& transfer) {
+CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const Execution& execution, HttpTransfer& transfer) {
+  const std::stop_token& stop = execution.stop;
   constexpr int k_longest_wait_ms = 500;
   const std::stop_callback wake(stop, [this] { libcurl().multi_wakeup(multi_); });
   for (;;) {
@@ -125,7 +125,10 @@ CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const std::st
     const auto now = std::chrono::steady_clock::now();
     if (connected_us == 0) transfer.last_moved = now;
     if (now - transfer.last_moved > options.stall_timeout) return CURLE_OPERATION_TIMEDOUT;
-    libcurl().multi_poll(multi_, nullptr, 0, k_longest_wait_ms, nullptr);
+    int moved = 0;
+    libcurl().multi_poll(multi_, nullptr, 0, k_longest_wait_ms, &moved);
+    // Whoever is told may want to go on no longer.
+    if (moved == 0 && execution.progress != nullptr) execution.progress->advance(0);
   }
   int left = 0;
   while (const CURLMsg* message = libcurl().multi_info_read(multi_, &left)) {
@@ -135,7 +138,8 @@ CURLcode HttpConnection::run_to_end(const NetworkOptions& options, const std::st
 }
 
 HttpOutcome HttpConnection::send(const HttpRequest& request, const NetworkOptions& options, RateLimit& rate_limit,
-                                 const std::stop_token& stop) {
+                                 const Execution& execution) {
+  const std::stop_token& stop = execution.stop;
   HttpTransfer transfer(request, rate_limit, stop);
   std::array<char, CURL_ERROR_SIZE> detail{};
   HeaderList headers;
@@ -148,7 +152,7 @@ HttpOutcome HttpConnection::send(const HttpRequest& request, const NetworkOption
   transfer.attach(easy_);
 
   libcurl().multi_add_handle(multi_, easy_);
-  const CURLcode code = run_to_end(options, stop, transfer);
+  const CURLcode code = run_to_end(options, execution, transfer);
   libcurl().multi_remove_handle(multi_, easy_);
   libcurl().easy_reset(easy_);  // it points at what ends here
 

@@ -14,11 +14,12 @@ class HttpConnection {
   HttpConnection(const HttpConnection&) = delete;
   ~HttpConnection();
 
+  /// While nothing arrives it tells the progress of `execution`, where there is one, that nothing does.
   HttpOutcome send(const HttpRequest& request, const NetworkOptions& options, RateLimit& rate_limit,
-                   const std::stop_token& stop);
+                   const Execution& execution);
 
  private:
-  CURLcode run_to_end(const NetworkOptions& options, const std::stop_token& stop, struct HttpTransfer& transfer);
+  CURLcode run_to_end(const NetworkOptions& options, const Execution& execution, struct HttpTransfer& transfer);
 
   CURLM* multi_;
   CURL* easy_;

@@ -118,7 +118,7 @@ HttpResponse send_with_retries(HttpClient& client, const std::function<HttpReque
       client.note(fmt::format("{}: {}; trying again in {} s", shown_url(request.url), reason(outcome),
                               (wait.count() + 999) / 1000));
     }
-    sleep_until(std::chrono::steady_clock::now() + wait, client.stop());
+    client.wait_until(std::chrono::steady_clock::now() + wait);
   }
 }
 
