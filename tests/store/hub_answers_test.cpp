@@ -2,6 +2,7 @@
 #include "store/hub/hub_answers.hpp"
 
 #include "base/error.hpp"
+#include "store/http/http.hpp"
 #include "store/hub/etag_hash.hpp"
 #include "store/hub/hub_location.hpp"
 
@@ -213,7 +214,7 @@ TEST_CASE("of the next page's URL only the cursor is taken") {
   // What follows is not shown, and must not be taken for what is not there.
   for (const char* link :
        {R"(<https://h/a?limit=1>; rel="next")", R"(<https://h/a?page=2>; rel=next)", R"(<https://h/a?cursor=one)"})
-    CHECK(fault_of([&] { cursor(link); }) == Fault::network);
+    CHECK(fault_in_one_line([&] { cursor(link); }) == Fault::network);
 }
 
 TEST_CASE("success is what a batch's answer says of every line, and a shard's last event") {

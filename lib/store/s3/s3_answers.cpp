@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <utility>
 
 namespace wdelta {
 
