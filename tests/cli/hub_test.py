@@ -235,6 +235,25 @@ class HubTest(HubCase):
         self.push(self.steps[1])
         self.assert_holds("main", self.steps[1])
 
+    def test_a_bucket_that_is_there_need_not_be_made(self):
+        self.make_repository()
+        self.make_steps(1)
+        self.hub.faults.add(match=r"^POST /api/buckets/tester/\w+$", kind="status", status=403, times=0)
+        self.push(self.steps[0], "--create")
+        self.assert_holds("main", self.steps[0])
+        self.run_fails(8, "push", self.steps[0], "hf://buckets/tester/none", "--create", says="the token may not do that")
+
+    def test_variables_are_read_as_the_hub_s_own_client_reads_them(self):
+        self.make_repository()
+        for on in ("1", "True", "YES", "on"):
+            self.run_fails(8, "log", REPO, env={"HF_HUB_OFFLINE": on}, says="offline")
+        self.write("home/token", WRITE_TOKEN)
+        self.token = None
+        self.make_steps(2)
+        self.push(self.steps[0], env={"HF_HOME": str(self.scratch / "home")})
+        self.run_fails(8, "push", self.steps[1], REPO, says="there is none",
+                       env={"HF_HOME": str(self.scratch / "home"), "HF_HUB_DISABLE_IMPLICIT_TOKEN": "True"})
+
     def test_of_what_was_not_asked_nothing_is_done(self):
         self.make_repository()
         self.make_steps(3)

@@ -182,6 +182,15 @@ class Writers(S3Case):
         self.run_ok("push", second, REPO)
         self.assertEqual(len(self.requests(r"^PUT .*/branches/main/0+2")), 4)
 
+    def test_a_body_that_came_too_slowly_is_sent_again(self):
+        self.serve()
+        first, second = self.some_history(2)
+        for step in (first, second):
+            self.s3.faults = [Fault("timeout", 2, f"^PUT .*/{folder}/") for folder in ("objects", "commits", "branches")]
+            self.run_ok("push", step, REPO)
+            self.assertEqual([fault.count for fault in self.s3.faults], [0, 0, 0])
+        self.run_ok("verify", REPO)
+
     def test_a_lost_reply_does_not_hide_a_lost_race(self):
         self.serve()
         first, second, third = self.some_history(3)

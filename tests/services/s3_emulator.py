@@ -51,6 +51,7 @@ class Fault:
     """What goes wrong with the next requests: `kind`, for `count` of those that `matches` (method and path) describes.
 
     status:N      answers N, with nothing done
+    timeout       answers 400 RequestTimeout, with nothing done, as AWS does when a body comes too slowly
     says:TEXT     answers 200 and that text, with nothing done
     reset         closes the connection in the middle of the answer's body
     truncate      sends half of the body, then ends in good order
@@ -150,6 +151,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 status = int(self.fault.kind[7:])
                 raise Refusal(status, {503: "SlowDown", 429: "TooManyRequests", 507: "QuotaExceeded"}.get(status, "Odd"),
                               **self.fault.headers)
+            if self.fault and self.fault.kind == "timeout":
+                raise Refusal(400, "RequestTimeout")
             if self.fault and self.fault.kind.startswith("says:"):
                 self.reply(200, self.fault.kind[5:].encode())
                 return
