@@ -515,6 +515,7 @@ _LETTERS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64", "B": "u
             "L": f"uint{8 * ctypes.sizeof(ctypes.c_long)}", "l": f"int{8 * ctypes.sizeof(ctypes.c_long)}",
             "Q": "uint64", "q": "int64"}
 _HOST, _CUDA = 0, 1
+_HOW_TO_NAME_BITS = "taken for integers as wide, Typed(memory, dtype) names what the bits are"
 
 
 class Typed:
@@ -579,8 +580,7 @@ def _refuse(name, what, hint=""):
 
 def _named_dtype(name, dtype):
     if dtype not in _DTYPES:
-        _refuse(name, f"safetensors has no dtype for {dtype}",
-                "taken for integers as wide, Typed(tensor.view(...), dtype) names what the bits are")
+        _refuse(name, f"safetensors has no dtype for {dtype}", _HOW_TO_NAME_BITS)
     return _DTYPES[dtype]
 
 
@@ -672,7 +672,7 @@ def _buffer_view(name, value):
     native = "@=<" if sys.byteorder == "little" else "@=>!"
     letter = view.format.lstrip(native)
     if view.itemsize not in (1, 2, 4, 8) or letter not in _LETTERS:
-        _refuse(name, f"its elements have the format {view.format!r}", "taken for integers as wide, Typed(memory, dtype) names what the bits are")
+        _refuse(name, f"its elements have the format {view.format!r}", _HOW_TO_NAME_BITS)
     dtype, width = _DTYPES[_LETTERS[letter]]
     if width != view.itemsize:
         _refuse(name, f"its elements have the format {view.format!r} and {view.itemsize} bytes")

@@ -8,8 +8,8 @@
 
 namespace wdelta {
 
-/// Calls read(i) for each i below `count`, as many at a time as the store gives small answers side by side; it is told
-/// of no other call's outcome. Throws what one of them threw.
+/// Calls read(i), a small request or two, for each i below `count`: as many at a time as the store says, in any order.
+/// Throws what one of them threw.
 template <typename Read>
 void for_each_read(const Store& store, std::size_t count, const std::stop_token& stop, Read read) {
   NoProgress silent;
