@@ -6,8 +6,10 @@
 #include "base/kernel_copy.hpp"
 #include "base/reader_digest.hpp"
 #include "repo/version_finder.hpp"
+#include "store/reads_at_once.hpp"
 
 #include <fmt/format.h>
+#include <utility>
 
 namespace wdelta {
 
@@ -49,11 +51,20 @@ void PullWriter::fetch_ahead(const ManifestFile& file, const Execution& executio
   quietly.progress = &silent;
   std::map<Digest, Recipe> recipes;
   graph_.collect(file.identity.digest, recipes);
+  std::vector<std::pair<const Recipe*, Source*>> deltas;
   for (const auto& [digest, recipe] : recipes) {
     const auto expected = objects_.find(recipe.bytes.object);
-    if (!recipe.is_delta || expected == objects_.end()) continue;
-    const auto object = expected->second.look([&, &name = recipe.bytes.object] { return open(name); });
-    if (object) digest_of(SliceReader(object, recipe.bytes.offset, recipe.bytes.length), quietly);
+    if (recipe.is_delta && expected != objects_.end()) deltas.emplace_back(&recipe, &expected->second);
+  }
+  const auto look = [&](std::size_t i) {
+    const auto& [recipe, source] = deltas[i];
+    return source->look([&] { return open(recipe->bytes.object); });
+  };
+  for_each_read(repository_->store(), deltas.size(), execution.stop, look);
+  // The rest of what is large, for which a reader makes several requests by itself.
+  for (std::size_t i = 0; i < deltas.size(); ++i) {
+    const ObjectRange& bytes = deltas[i].first->bytes;
+    if (const auto object = look(i)) digest_of(SliceReader(object, bytes.offset, bytes.length), quietly);
   }
 }
 
@@ -121,6 +132,18 @@ bool PullWriter::write_as_it_arrives(const ManifestFile& file, OutputFile& outpu
   return found.has_value();
 }
 
+void PullWriter::add_expected(const std::vector<std::string>& objects, VersionFinder& finder,
+                              const Execution& execution) {
+  std::vector<std::shared_ptr<const ByteReader>> readers(objects.size());
+  for_each_read(repository_->store(), objects.size(), execution.stop, [&](std::size_t i) {
+    const auto expected = objects_.find(objects[i]);
+    if (expected != objects_.end()) readers[i] = expected->second.take([&] { return open(objects[i]); });
+  });
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (readers[i]) finder.add_open(objects[i], std::move(readers[i]));
+  }
+}
+
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution) {
   if (write_as_it_arrives(file, output, execution)) return;
   const RecipeGraph::Sources sources = graph_.sources_of(file.identity.digest);
@@ -131,12 +154,7 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
       const CheckpointFile& held = at_hand.held->file;
       finder.add_at_hand({held.path, held.size_bytes, digest}, at_hand.source.take([&] { return held.open(); }));
     }
-    for (const std::string& object : sources.objects) {
-      const auto expected = objects_.find(object);
-      if (!keeps_objects_open_ || expected == objects_.end()) continue;
-      auto reader = expected->second.take([&] { return open(object); });
-      if (reader) finder.add_open(object, std::move(reader));
-    }
+    if (keeps_objects_open_) add_expected(sources.objects, finder, execution);
     write_version(finder.find(file.identity), &output, execution);
   } catch (const Error& error) {
     // Whatever is wrong with what is read, the local files are the first suspects: the repository can do without them.

@@ -17,6 +17,8 @@
 
 namespace wdelta {
 
+class VersionFinder;
+
 /// Writes files of a commit, from local ones where a delta applies to them, else from the repository alone. A local
 /// file is open only while it is needed, so that the space of one that was replaced is free for the next.
 class PullWriter {
@@ -84,6 +86,8 @@ class PullWriter {
   static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path);
   const Recipe* whole_object_of(const ManifestFile& file) const;
   bool write_as_it_arrives(const ManifestFile& file, OutputFile& output, const Execution& execution) const;
+  /// Gives `finder` those of the objects that are kept open.
+  void add_expected(const std::vector<std::string>& objects, VersionFinder& finder, const Execution& execution);
   void write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution);
 
   const Repository* repository_;

@@ -48,6 +48,8 @@ class VersionFinder {
     Error error;
   };
   FileVersion find_by_best(const FileIdentity& wanted);
+  /// Over a network, opens the objects on the best way to `digest`, several at a time.
+  void open_objects_for(const Digest& digest);
   FileVersion make(const Recipe& recipe, const std::string& path);
   FileVersion make_of_reference(const Recipe& recipe, const std::string& path);
   std::shared_ptr<const ByteReader> open(const Recipe& recipe, const std::string& path);

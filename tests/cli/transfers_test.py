@@ -105,6 +105,35 @@ class Sending(S3Case):
         self.assertLess(max(shares), 101)
 
 
+class FetchingChains(S3Case):
+    def test_the_deltas_of_a_chain_are_fetched_side_by_side(self):
+        self.serve()
+        steps = self.some_history(3)
+        for step in steps:
+            self.run_ok("push", step, REPO, "--anchor", "never")
+        objects = sorted((len(object_.content), key) for key, object_ in self.s3.buckets["bucket"].items()
+                         if "/objects/" in key)
+        deltas = [key for _, key in objects[:-1]]
+        self.assertEqual(len(deltas), 2, objects)
+        for revisions in (["pull", f"{REPO}@main", self.scratch / "out"], ["diff", f"{REPO}@main", steps[2]],
+                          ["verify", f"{REPO}@main"]):
+            with self.subTest(command=revisions[0]):
+                self.s3.requests = []
+                meeting = threading.Barrier(2, timeout=60)
+                waiting = set(deltas)
+
+                def meet(request):
+                    key = next((key for key in waiting if request.startswith("GET ") and request.endswith(key)), None)
+                    if key:
+                        waiting.discard(key)
+                        meeting.wait()
+
+                self.s3.fault_for = meet
+                self.run_ok(*revisions)
+                self.assertEqual((waiting, meeting.broken), (set(), False))
+        self.assert_same_tree(self.scratch / "out", steps[2])
+
+
 class FetchingMany(S3Case):
     small_disk = faults_test.FaultsTest.small_disk
 

@@ -86,8 +86,7 @@ class S3:
         self.tickets = {}
 
     def __enter__(self):
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", self.port), Handler)
         self.server.s3 = self
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
@@ -119,6 +118,11 @@ class S3:
 
 def sign(secret, text):
     return hmac.new(secret, text.encode(), hashlib.sha256).digest()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # else clients that connect eight times at once wait a second now and then
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
