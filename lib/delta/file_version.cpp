@@ -26,10 +26,13 @@ FileVersion whole_version(FileIdentity identity, std::shared_ptr<const ByteReade
 
 namespace {
 
-// A base as the delta sees it. Deltas of opaque files that see it alike are resolved together, block by block; else one
-// reads what the other makes.
+// A base as the delta sees it. Deltas that see it alike are resolved together, block by block; else one reads what the
+// other makes: the same bytes may be an opaque file in one commit and a safetensors file in the next, by their name.
 std::shared_ptr<const RebuiltFile> seen_by(const DeltaDescription& delta, const FileVersion& base) {
-  if (delta.opaque == nullptr) return base.rebuilt ? base.rebuilt : RebuiltFile::from_file(base.whole);
+  if (delta.opaque == nullptr) {
+    const bool has_tensors = base.rebuilt && !base.rebuilt->is_opaque();
+    return has_tensors ? base.rebuilt : RebuiltFile::from_file(base.reader());
+  }
   const auto layout = SafetensorsHeader::of_bytes(delta.result.size_bytes, *delta.opaque);
   if (base.rebuilt && base.rebuilt->header().is_laid_out_like(layout)) return base.rebuilt;
   return RebuiltFile::from_bytes(base.reader(), delta.result.size_bytes, *delta.opaque);

@@ -109,9 +109,7 @@ std::shared_ptr<const SafetensorsHeader> RebuiltFile::header_after(
     throw Error(Fault::base_mismatch, first.name(),
                 fmt::format("has {} bytes, {} applies to a file of {}", first.size_bytes(), delta.name(), size_bytes));
   }
-  // One that is seen as any file's bytes has none.
-  if (first.header().front().empty())
-    throw Error(Fault::corrupt, delta.name(), "does not begin with a safetensors header");
+  if (first.is_opaque()) throw Error(Fault::corrupt, delta.name(), "does not begin with a safetensors header");
   return first.header_;
 }
 

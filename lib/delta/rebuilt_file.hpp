@@ -49,6 +49,8 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override;
 
   const SafetensorsHeader& header() const { return *header_; }
+  /// Whether it is seen as any file's bytes, and has no header of its own.
+  bool is_opaque() const { return header_->front().empty(); }
   const std::shared_ptr<const SafetensorsHeader>& shared_header() const { return header_; }
   /// How the tensor with that place in the header is had.
   const TensorPlan& plan(std::size_t tensor) const { return plans_[tensor]; }

@@ -236,6 +236,41 @@ class CheckpointsTest(testing.Case):
             moments = [array("f", [x * self.random.uniform(0.99, 1.01) for x in moment]) for moment in moments]
         self.check_all()
 
+    def weights_with_few_exponents(self):
+        """Random ones take less room compressed, as those of models do."""
+        weights = []
+        for name, dtype, shape, content in self.some_weights(count=2, elements=400_000):
+            content = bytearray(content)
+            content[1::2] = content[1::2].translate(bytes(0x3a + byte % 4 + (byte & 128) for byte in range(256)))
+            weights.append((name, dtype, shape, bytes(content)))
+        return weights
+
+    def test_weights_under_names_that_do_not_say_so(self):
+        tensors = self.weights_with_few_exponents()
+        first = safetensors.encode(tensors)
+        tensors = self.moved(tensors, 0.01)
+        second, third = safetensors.encode(tensors), safetensors.encode(self.moved(tensors, 0.01))
+        for before in ({"model.safetensors.tmp": first}, {"blobs/0123abcd": first, "model.safetensors": first}):
+            with self.subTest(before=list(before)):
+                self.repo, self.pushed = self.scratch / f"repo-{len(before)}", []
+                self.push(before, "--anchor", "never")
+                for content in (first, second, third):
+                    self.assert_small(self.push({"model.safetensors": content, "note": content[:20]}), 0.1)
+                self.run_ok("verify", "--deep", self.repo)
+                self.check_all()
+                shutil.rmtree(self.scratch / "there")
+
+    def test_a_checkpoint_with_a_copy_of_the_one_before_is_squashed(self):
+        tensors, kept = self.weights_with_few_exponents(), {}
+        for _ in range(5):
+            content = safetensors.encode(tensors)
+            self.push({"model.safetensors": content, **kept})
+            kept, tensors = {"model.safetensors.prev": content}, self.moved(tensors, 0.01)
+        self.run_ok("squash", self.repo, f"{self.pushed[0][0]}..{self.pushed[-1][0]}")
+        self.pushed = [self.pushed[0], self.pushed[-1]]
+        self.run_ok("verify", "--deep", self.repo)
+        self.check_all()
+
     def test_files_that_grow_shrink_and_come_back(self):
         state = self.random.randbytes(2 * MIB)
         self.push({"state.bin": state})
