@@ -42,7 +42,8 @@ void require_unchanged(const std::filesystem::path& directory, const std::string
     const auto stamp = stamp_of(path);
     if (!stamp || *stamp == held->second.file.stamp) return;
   } else if (std::ranges::binary_search(local.changed, place) ||
-             std::ranges::binary_search(local.loaded_strays, place) || !exists(symlink_status(path))) {
+             std::ranges::binary_search(local.loaded_strays, place) || !exists(symlink_status(path)) ||
+             is_directory(symlink_status(path))) {
     return;
   }
   throw changed_meanwhile(path);
@@ -79,7 +80,8 @@ LocalFiles survey(const std::filesystem::path& directory, const PullState& state
     auto digest = state_stamp ? vouched_for(state, state_stamp->mtime_ns, file) : std::nullopt;
     const bool is_settled = digest || (begun_ns && settled_ns(*file.stamp) < *begun_ns);
     if (!digest) digest = digest_of(*file.open(), execution);
-    local.held.emplace(file.path, LocalFiles::Held{file, *digest, is_settled});
+    const bool is_link = is_symlink(symlink_status(directory / file.path));
+    local.held.emplace(file.path, LocalFiles::Held{file, *digest, is_settled, is_link});
     if (want != nullptr && want->identity.digest == *digest) continue;
     const bool ours = (known != state.files.end() && known->second.digest == *digest) ||
                       (expected != state.expected.end() && expected->second == *digest) || recipes.can_make(*digest);

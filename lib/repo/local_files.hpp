@@ -22,6 +22,7 @@ struct LocalFiles {
     CheckpointFile file;
     Digest digest;
     bool is_settled;  ///< no change since it was hashed can have left it its stamp
+    bool is_symlink;  ///< to a file that may be one of the others
 
     /// What a state says of it; its stamp vouches for nothing unless it is settled.
     PullState::Pulled pulled() const;
@@ -37,7 +38,7 @@ struct LocalFiles {
 Error changed_meanwhile(const std::filesystem::path& path, const char* how = "changed");
 
 /// Throws local when there is a file at `place` that is not what survey() found there: whoever changed it since, no
-/// force was asked for that.
+/// force was asked for that. A directory is no file.
 void require_unchanged(const std::filesystem::path& directory, const std::string& place, const LocalFiles& local);
 
 /// Looks at every file; its pull holds the lock. Reads those that the state does not vouch for: a stamp is believed

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace wdelta {
 
@@ -29,17 +31,37 @@ std::uint64_t size_bytes_of(const fs::path& path) {
   return none ? 0 : size_bytes;
 }
 
-bool is_held(const LocalFiles& local, const ManifestFile& file) {
+bool is_in_place(const LocalFiles& local, const ManifestFile& file) {
   const auto held = local.held.find(file.identity.path);
-  return held != local.held.end() && held->second.digest == file.identity.digest;
+  return held != local.held.end() && held->second.digest == file.identity.digest &&
+         held->second.file.executable == file.executable;
+}
+
+using FileOnDisk = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
+
+FileOnDisk file_on_disk(const LocalFiles::Held& held) { return {held.file.stamp->device, held.file.stamp->inode}; }
+
+// Files that are going to be replaced or removed. A symlink to one of them will not lead to what it does now.
+std::set<FileOnDisk> files_that_change(const Manifest& manifest, const LocalFiles& local) {
+  std::set<FileOnDisk> changing;
+  for (const auto& [place, held] : local.held) {
+    const ManifestFile* wanted = manifest.find(place);
+    if (!held.is_symlink && (wanted == nullptr || !is_in_place(local, *wanted))) changing.insert(file_on_disk(held));
+  }
+  return changing;
 }
 
 }  // namespace
 
 PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
   PullPlan plan;
+  const std::set<FileOnDisk> changing = files_that_change(manifest, local);
   for (const ManifestFile& file : manifest.files) {
-    const bool right = is_held(local, file) && local.held.at(file.identity.path).file.executable == file.executable;
+    bool right = is_in_place(local, file);
+    if (right) {
+      const LocalFiles::Held& held = local.held.at(file.identity.path);
+      right = !held.is_symlink || !changing.contains(file_on_disk(held));
+    }
     const bool entrance = is_entrance(file.identity.path);
     if (!right) (entrance ? plan.missing_entrances : plan.missing).push_back(&file);
     if (right && entrance) plan.kept_entrances.push_back(&file);

@@ -131,6 +131,27 @@ class StraysTest(testing.Case):
                 self.assertEqual(self.stamps(), before)
         self.assertEqual((self.scratch / "elsewhere" / "side").read_text(), "mine")
 
+    def test_a_symlink_to_a_file_that_changes_becomes_one_of_its_own(self):
+        for change in ("changes", "goes"):
+            for words in WAYS:
+                with self.subTest(change, words=words):
+                    repo = self.scratch / f"repo-{change}-{len(words)}"
+                    old, new = self.random.randbytes(3000), self.random.randbytes(3000)
+                    folders = [self.scratch / f"{name}-{change}-{len(words)}" for name in ("one", "two", "out")]
+                    for folder in folders[:2]:
+                        self.write(folder / "b.bin", old)
+                    self.write(folders[0] / "a.bin", old)
+                    if change == "changes":
+                        self.write(folders[1] / "a.bin", new)
+                    self.write(folders[2] / "a.bin", old)
+                    (folders[2] / "b.bin").symlink_to("a.bin")
+                    for folder in folders[:2]:
+                        self.run_ok("push", folder, repo)
+                    self.run_ok("pull", *words, f"{repo}@main~1", folders[2])
+                    self.run_ok("pull", *words, repo, folders[2])
+                    self.assert_same_tree(folders[2], folders[1])
+                    self.run_ok("verify", folders[2], repo)
+
     def test_files_whose_names_no_commit_can_hold_are_left_alone(self):
         self.push_steps()
         self.run_ok("pull", self.at(0), self.out)

@@ -59,6 +59,22 @@ class SwapTest(testing.Case):
                 self.assertIn('"written":0', told)
             shutil.rmtree(self.out)
 
+    def test_a_directory_becomes_a_file_and_back(self):
+        self.push_steps(2)
+        (self.steps[0] / "both").mkdir()
+        (self.steps[0] / "both" / "side").write_text("x")
+        (self.steps[1] / "both").write_text("y")
+        for i in (0, 1):
+            self.ids[i] = self.run_ok("push", self.steps[i], self.repo, "--step", i).strip()
+        for more in ({}, self.no_exchange()):
+            for i in (0, 1, 0, 1):
+                self.swap(i, **more)
+                self.assert_same_tree(self.out, self.steps[i])
+        self.swap(0)
+        (self.out / "both" / "note").write_text("mine")
+        self.run_fails(3, "pull", "--swap", self.at(1), self.out, says=["both"])
+        self.assertEqual((self.out / "both" / "note").read_text(), "mine")
+
     def test_what_is_right_already_is_not_fetched_and_not_linked(self):
         self.push_steps()
         self.swap(0)
