@@ -191,7 +191,15 @@ FileVersion VersionFinder::make(const Recipe& recipe, const std::string& path) {
   if (recipe.reference) return make_of_reference(recipe, path);
   const std::shared_ptr<const ByteReader> object = open(recipe, path);
   if (!recipe.is_delta) return whole_version({path, recipe.size_bytes, recipe.digest}, object, Fault::corrupt);
+  try {
+    return make_of_delta(recipe, object);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    throw Lost{[recipe](const Recipe& other) { return other == recipe; }, error};
+  }
+}
 
+FileVersion VersionFinder::make_of_delta(const Recipe& recipe, const std::shared_ptr<const ByteReader>& object) {
   const auto delta = std::make_shared<DeltaReader>(DeltaReader::open(object));
   delta->check_payload(*execution_);
   const DeltaDescription& description = delta->description();

@@ -36,9 +36,9 @@ class VersionFinder {
     open_objects_[object] = std::move(reader);
   }
 
-  /// The version with that identity. Where what the best recipe names is gone or cut short it is made another way, if
-  /// there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt when recipes are
-  /// lost, or an object is missing or not what its recipe says.
+  /// The version with that identity. Where what the best recipe names is gone, cut short or a damaged delta it is made
+  /// another way, if there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
+  /// when recipes are lost, or an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
 
  private:
@@ -52,6 +52,7 @@ class VersionFinder {
   void open_objects_for(const Digest& digest);
   FileVersion make(const Recipe& recipe, const std::string& path);
   FileVersion make_of_reference(const Recipe& recipe, const std::string& path);
+  FileVersion make_of_delta(const Recipe& recipe, const std::shared_ptr<const ByteReader>& object);
   std::shared_ptr<const ByteReader> open(const Recipe& recipe, const std::string& path);
 
   const Repository* repository_;

@@ -173,6 +173,21 @@ class DamageTest(testing.Case):
         self.assertIn("nothing is missing", self.run_ok("push", "--repair", "--base", step, repo))
         self.assertIn(anchor.name, self.run_fails(5, "verify", repo).out)
 
+    def test_an_anchor_makes_a_file_whose_delta_is_damaged(self):
+        repo, added, step = self.two_steps("-q", "--anchor", "now")
+        delta = min(added, key=lambda path: path.stat().st_size)
+        content = bytearray(delta.read_bytes())
+        self.run_ok("pull", f"{repo}@main~1", self.scratch / "out")
+        for place in (len(content) - 1, 20):
+            delta.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1:])
+            shutil.copytree(self.scratch / "out", self.scratch / "there")
+            said = self.run_any("pull", repo, self.scratch / "there")
+            self.assertEqual(said.code, 0, self.told(said))
+            self.assertIn("another way is taken", said.err)
+            self.assert_same_tree(self.scratch / "there", step)
+            shutil.rmtree(self.scratch / "there")
+        self.assertIn(delta.name, self.run_fails(5, "verify", repo).out)
+
     def test_what_repair_restored_is_what_is_read(self):
         for name, options in (("compressed", ("--compress-anchors",)), ("pack", ("-q",))):
             with self.subTest(name):
