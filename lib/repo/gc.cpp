@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 namespace wdelta {
@@ -86,12 +87,12 @@ BookChanges changes_after(const History& history, const std::set<Digest>& given_
     // Pushed while squash ran: it leads through what is gone, and goes on doing so.
     if (commit.first_lacking(graph)) continue;
     changes.new_books[id] = {graph.book_for(commit.digests(), k_recent_ancestors), {}};
-    for (const StoredBook& stored : commit.books) changes.old_keys.insert(stored.key);
+    for (const HistoryBook& book : commit.books) changes.old_keys.insert(book.key);
   }
   for (const Digest& id : given_up) {
     bool any = false;
-    for (const StoredBook& stored : history.at(id).books) {
-      if (!stored.book.squashed) any |= changes.old_keys.insert(stored.key).second;
+    for (const HistoryBook& book : history.at(id).books) {
+      if (!book.squashed) any |= changes.old_keys.insert(book.key).second;
     }
     if (any) changes.given_up.push_back(id);
   }
@@ -114,8 +115,8 @@ std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono
   std::set<Digest> commits;
   for (const auto& [id, commit] : history.commits()) {
     if (!history.is_given_up(id)) continue;
-    for (const StoredBook& stored : commit.books) {
-      if (stored.book.squashed && stored.written_ms / 1000 + grace.count() <= now_s) commits.insert(id);
+    for (const HistoryBook& book : commit.books) {
+      if (book.squashed && book.written_ms / 1000 + grace.count() <= now_s) commits.insert(id);
     }
   }
   return commits;
@@ -125,17 +126,20 @@ std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono
 std::map<std::string, Store::Listed> unneeded(const Repository& repository, const History& history,
                                               const std::set<Digest>& unfinished, const BookChanges& changes) {
   std::set<std::string> needed;
-  const auto need_objects_of = [&](const RecipeBook& book) {
-    for (const Recipe& recipe : book.recipes) {
-      if (!recipe.reference) needed.insert(object_key(recipe.bytes.object));
-    }
+  const auto need_object_of = [&](const Recipe& recipe) {
+    if (!recipe.reference) needed.insert(object_key(recipe.bytes.object));
   };
+  std::unordered_set<const Recipe*> seen;
   for (const auto& [id, commit] : history.commits()) {
     if (unfinished.contains(id)) continue;
-    for (const StoredBook& stored : commit.books) {
-      if (!changes.old_keys.contains(stored.key)) need_objects_of(stored.book);
+    for (const HistoryBook& book : commit.books) {
+      if (changes.old_keys.contains(book.key)) continue;
+      for (const Recipe* recipe : book.recipes) {
+        if (seen.insert(recipe).second) need_object_of(*recipe);
+      }
     }
-    if (const auto found = changes.new_books.find(id); found != changes.new_books.end()) need_objects_of(found->second);
+    const auto found = changes.new_books.find(id);
+    if (found != changes.new_books.end()) std::ranges::for_each(found->second.recipes, need_object_of);
   }
   std::map<std::string, Store::Listed> keys;
   for (const char* folder : {"objects/", "commits/", "recipes/"}) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_set>
 #include <utility>
 
 namespace wdelta {
@@ -20,20 +21,21 @@ bool touches(const Recipe& recipe, const std::set<Digest>& digests) {
 }  // namespace
 
 bool HistoryCommit::is_squashed() const {
-  return std::ranges::any_of(books, [](const StoredBook& stored) { return stored.book.squashed.has_value(); });
+  return std::ranges::any_of(books, [](const HistoryBook& book) { return book.squashed.has_value(); });
 }
 
 bool HistoryCommit::uses(const std::set<Digest>& digests) const {
-  return std::ranges::any_of(books, [&](const StoredBook& stored) {
-    return std::ranges::any_of(stored.book.recipes, [&](const Recipe& recipe) { return touches(recipe, digests); });
+  return std::ranges::any_of(books, [&](const HistoryBook& book) {
+    return std::ranges::any_of(book.recipes, [&](const Recipe* recipe) { return touches(*recipe, digests); });
   });
 }
 
 std::vector<Recipe> HistoryCommit::recipes_without(const std::set<Digest>& digests) const {
   std::vector<Recipe> left;
-  for (const StoredBook& stored : books) {
-    std::ranges::copy_if(stored.book.recipes, std::back_inserter(left),
-                         [&](const Recipe& recipe) { return !touches(recipe, digests); });
+  for (const HistoryBook& book : books) {
+    for (const Recipe* recipe : book.recipes) {
+      if (!touches(*recipe, digests)) left.push_back(*recipe);
+    }
   }
   return left;
 }
@@ -57,6 +59,25 @@ const FileIdentity* HistoryCommit::first_lacking(const RecipeGraph& graph) const
   return lacks == files.end() ? nullptr : &*lacks;
 }
 
+HistoryCommit History::read_commit(const Manifest& manifest, std::vector<StoredBook> books) {
+  HistoryCommit commit;
+  commit.parent = manifest.parent;
+  for (const ManifestFile& file : manifest.files) {
+    (file.content ? commit.inlined : commit.files).push_back(file.identity);
+  }
+  for (StoredBook& stored : books) {
+    commit.books.push_back({std::move(stored.key), pool_->keep(std::move(stored.book.recipes)),
+                            std::move(stored.book.squashed), stored.written_ms});
+  }
+  return commit;
+}
+
+History History::read_one(const Repository& repository, const Digest& id) {
+  History history;
+  history.commits_.emplace(id, history.read_commit(repository.commit(id).manifest, repository.read_books(id)));
+  return history;
+}
+
 History History::read(const Repository& repository, const Execution& execution) {
   History history;
   const std::vector<Store::Listed> commits = repository.store().list("commits/");
@@ -78,13 +99,10 @@ History History::read(const Repository& repository, const Execution& execution) 
       if (error.fault() == Fault::corrupt && repository.store().get(commit_key(*id)) == nullptr) return;
       throw;
     }
-    HistoryCommit& commit = found[i].emplace(*id, HistoryCommit()).second;
-    commit.parent = manifest.parent;
-    for (const ManifestFile& file : manifest.files) {
-      (file.content ? commit.inlined : commit.files).push_back(file.identity);
-    }
     const auto listed = books.find(id->hex());
-    commit.books = repository.read_books(*id, listed == books.end() ? std::vector<Store::Listed>() : listed->second);
+    found[i].emplace(*id, history.read_commit(
+                              manifest, repository.read_books(*id, listed == books.end() ? std::vector<Store::Listed>()
+                                                                                         : listed->second)));
   });
   for (auto& each : found) {
     if (each) history.commits_.insert(std::move(*each));
@@ -143,6 +161,19 @@ std::set<Digest> History::files_only_of(const std::set<Digest>& given_up) const 
     for (const FileIdentity& file : commit.files) only.erase(file.digest);
   }
   return only;
+}
+
+std::vector<Recipe> History::recipes_without(const std::set<Digest>& digests) const {
+  std::unordered_set<const Recipe*> seen;
+  std::vector<Recipe> left;
+  for (const auto& [id, commit] : commits_) {
+    for (const HistoryBook& book : commit.books) {
+      for (const Recipe* recipe : book.recipes) {
+        if (seen.insert(recipe).second && !touches(*recipe, digests)) left.push_back(*recipe);
+      }
+    }
+  }
+  return left;
 }
 
 }  // namespace wdelta

@@ -2,14 +2,26 @@
 #pragma once
 
 #include "base/execution.hpp"
+#include "repo/recipe_pool.hpp"
 #include "repo/repository.hpp"
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace wdelta {
+
+/// A recipe book, with recipes of the history's pool.
+struct HistoryBook {
+  std::string key;
+  std::vector<const Recipe*> recipes;
+  std::optional<std::string> squashed;
+  std::int64_t written_ms = 0;
+};
 
 /// What is there of one commit, for work on the whole repository.
 struct HistoryCommit {
@@ -17,7 +29,7 @@ struct HistoryCommit {
   std::size_t child_count = 0;
   std::vector<FileIdentity> files;    ///< those whose bytes are not in the manifest
   std::vector<FileIdentity> inlined;  ///< those whose bytes are
-  std::vector<StoredBook> books;
+  std::vector<HistoryBook> books;
 
   bool is_squashed() const;
   /// Whether one of its books touches one of these digests.
@@ -37,6 +49,8 @@ class History {
  public:
   /// Reads all manifests and all books.
   static History read(const Repository& repository, const Execution& execution);
+  /// That commit alone, as if there were no other and no name.
+  static History read_one(const Repository& repository, const Digest& id);
 
   const std::map<Digest, HistoryCommit>& commits() const { return commits_; }
   const HistoryCommit& at(const Digest& id) const { return commits_.at(id); }
@@ -51,8 +65,13 @@ class History {
   bool is_given_up(const Digest& id) const { return at(id).is_squashed() && !is_landmark(id); }
   /// The digests of files of `given_up` commits that no other commit has which is not given up as well.
   std::set<Digest> files_only_of(const std::set<Digest>& given_up) const;
+  /// All recipes of all books but those that make or need one of these digests, each once.
+  std::vector<Recipe> recipes_without(const std::set<Digest>& digests) const;
 
  private:
+  HistoryCommit read_commit(const Manifest& manifest, std::vector<StoredBook> books);
+
+  std::unique_ptr<RecipePool> pool_ = std::make_unique<RecipePool>();
   std::map<Digest, HistoryCommit> commits_;
   std::set<Digest> named_;
 };

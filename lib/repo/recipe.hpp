@@ -5,6 +5,7 @@
 #include "base/digest.hpp"
 #include "store/model_hub.hpp"
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,7 +22,7 @@ struct ObjectRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 
-  bool operator==(const ObjectRange&) const = default;
+  auto operator<=>(const ObjectRange&) const = default;
 };
 
 /// The key of an object, objects/ab/NAME.
@@ -35,7 +36,7 @@ struct ModelReference {
   std::string path;
   std::string etag;  ///< what the Hub knows the content by (ModelFile)
 
-  bool operator==(const ModelReference&) const = default;
+  auto operator<=>(const ModelReference&) const = default;
   /// hf://NAMESPACE/NAME@COMMIT/PATH
   std::string name() const { return at.name() + "/" + path; }
 };
@@ -48,7 +49,7 @@ struct Recipe {
   std::vector<Digest> base;                                ///< of a delta
   std::optional<ModelReference> reference = std::nullopt;  ///< where the file is, instead of in an object
 
-  bool operator==(const Recipe&) const = default;
+  auto operator<=>(const Recipe&) const = default;
 };
 
 /// Recipes that were written together.

@@ -16,38 +16,14 @@ namespace wdelta {
 
 namespace {
 
-using Commits = std::map<Digest, HistoryCommit>;
-
-Commits commits_to_look_at(const Repository& repository, const std::optional<Digest>& only,
-                           const Execution& execution) {
-  Commits commits;
-  if (only) {
-    HistoryCommit& commit = commits[*only];
-    for (const ManifestFile& file : repository.commit(*only).manifest.files) {
-      if (!file.content) commit.files.push_back(file.identity);
-    }
-    commit.books = repository.read_books(*only);
-    return commits;
-  }
-  const History history = History::read(repository, execution);
-  for (const auto& [id, commit] : history.commits()) {
-    if (!history.is_given_up(id)) commits.emplace(id, commit);
-  }
-  return commits;
-}
-
 /// Tells the recipes that can be followed from those that cannot.
 class Followable {
  public:
-  Followable(const Repository& repository, const Commits& commits, const Execution& execution) {
+  Followable(const Repository& repository, const History& history, const Execution& execution) {
     for (const Store::Listed& listed : repository.store().list("objects/"))
       object_sizes_[std::filesystem::path(listed.key).filename().string()] = listed.size_bytes;
-    std::vector<Recipe> recipes;
-    for (const auto& [id, commit] : commits) {
-      for (const Recipe& recipe : commit.recipes_without({})) {
-        if (recipe.reference) recipes.push_back(recipe);
-      }
-    }
+    std::vector<Recipe> recipes = history.recipes_without({});
+    std::erase_if(recipes, [](const Recipe& recipe) { return !recipe.reference; });
     for (const LostReference& lost : find_lost_references(repository, recipes, execution))
       lost_references_.insert(lost.recipe.reference->name());
   }
@@ -72,9 +48,12 @@ struct BrokenCommit {
   std::map<Digest, std::uint64_t> wanted_sizes;
 };
 
-std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& can_follow) {
+/// Of the history's commits, or of that one even if it was given up.
+std::vector<BrokenCommit> find_broken(const History& history, const std::optional<Digest>& only,
+                                      const Followable& can_follow) {
   std::vector<BrokenCommit> broken;
-  for (const auto& [id, commit] : commits) {
+  for (const auto& [id, commit] : history.commits()) {
+    if (!only && history.is_given_up(id)) continue;
     BrokenCommit found{id, &commit, {}, {}};
     for (const Recipe& recipe : commit.recipes_without({})) {
       if (can_follow(recipe)) {
@@ -95,8 +74,8 @@ std::vector<BrokenCommit> find_broken(const Commits& commits, const Followable& 
 RepairReport repair(Repository& repository, const std::optional<Digest>& commit, const Checkpoint& copy,
                     const Execution& execution) {
   execution.progress->begin("looking for what is lost", 0);
-  const Commits commits = commits_to_look_at(repository, commit, execution);
-  const std::vector<BrokenCommit> broken = find_broken(commits, Followable(repository, commits, execution));
+  const History history = commit ? History::read_one(repository, *commit) : History::read(repository, execution);
+  const std::vector<BrokenCommit> broken = find_broken(history, commit, Followable(repository, history, execution));
   std::map<Digest, std::uint64_t> wanted;
   std::set<std::uint64_t> wanted_sizes;
   for (const BrokenCommit& each : broken) {

@@ -121,7 +121,7 @@ class Squash {
 
   RecipeGraph graph_of_all() const {
     RecipeGraph graph;
-    for (const auto& [id, commit] : history_->commits()) graph.add(commit.recipes_without(gone_));
+    graph.add(history_->recipes_without(gone_));
     graph.add(added_);
     graph.settle();
     return graph;

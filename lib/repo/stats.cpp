@@ -13,32 +13,26 @@ namespace wdelta {
 namespace {
 
 // Of files that no object is for, those that lie in a model.
-void add_references(RepositoryStats& stats, const History& history, const std::set<std::string>& objects) {
+void add_references(RepositoryStats& stats, const std::vector<Recipe>& recipes, const std::set<std::string>& objects) {
   std::map<Digest, std::uint64_t> referred;
   std::set<Digest> here;
-  for (const auto& [id, commit] : history.commits()) {
-    for (const Recipe& recipe : commit.recipes_without({})) {
-      if (recipe.reference) {
-        referred[recipe.digest] = recipe.size_bytes;
-      } else if (recipe.base.empty() && objects.contains(recipe.bytes.object)) {
-        here.insert(recipe.digest);
-      }
+  for (const Recipe& recipe : recipes) {
+    if (recipe.reference) {
+      referred[recipe.digest] = recipe.size_bytes;
+    } else if (recipe.base.empty() && objects.contains(recipe.bytes.object)) {
+      here.insert(recipe.digest);
     }
   }
   for (const auto& [digest, size_bytes] : referred) stats.referred_bytes += here.contains(digest) ? 0 : size_bytes;
 }
 
-// Sizes of what the recipes of all books take of objects that are there, each stretch once: books repeat recipes.
-void add_recipes(RepositoryStats& stats, const History& history, const std::set<std::string>& objects) {
+// Sizes of what recipes take of objects that are there, each stretch once: several may take the same.
+void add_recipes(RepositoryStats& stats, const std::vector<Recipe>& recipes, const std::set<std::string>& objects) {
   std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> seen;
-  for (const auto& [id, commit] : history.commits()) {
-    for (const StoredBook& stored : commit.books) {
-      for (const Recipe& recipe : stored.book.recipes) {
-        const ObjectRange& bytes = recipe.bytes;
-        if (!objects.contains(bytes.object) || !seen.emplace(bytes.object, bytes.offset, bytes.length).second) continue;
-        (recipe.base.empty() ? stats.whole_bytes : stats.delta_bytes) += bytes.length;
-      }
-    }
+  for (const Recipe& recipe : recipes) {
+    const ObjectRange& bytes = recipe.bytes;
+    if (!objects.contains(bytes.object) || !seen.emplace(bytes.object, bytes.offset, bytes.length).second) continue;
+    (recipe.base.empty() ? stats.whole_bytes : stats.delta_bytes) += bytes.length;
   }
 }
 
@@ -89,8 +83,9 @@ RepositoryStats read_stats(const Repository& repository, const Execution& execut
     stats.object_bytes += listed.size_bytes;
     objects.insert(std::filesystem::path(listed.key).filename().string());
   }
-  add_recipes(stats, history, objects);
-  add_references(stats, history, objects);
+  const std::vector<Recipe> recipes = history.recipes_without({});
+  add_recipes(stats, recipes, objects);
+  add_references(stats, recipes, objects);
   return stats;
 }
 

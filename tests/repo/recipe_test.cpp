@@ -3,6 +3,7 @@
 
 #include "base/blake3.hpp"
 #include "base/json.hpp"
+#include "repo/recipe_pool.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
@@ -11,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <functional>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace wdelta {
@@ -42,6 +44,21 @@ TEST_CASE("a recipe book reads back as it was written") {
   CHECK(book_from(to_text(RecipeBook{book, {}}), "book").recipes == book);
   CHECK(book_from(to_text(RecipeBook{{}, {}}), "book").recipes.empty());
   CHECK(book_from(to_text(RecipeBook{{}, "2026-11-21T06:15:00Z"}), "book").squashed == "2026-11-21T06:15:00Z");
+}
+
+TEST_CASE("a pool keeps each recipe once") {
+  RecipePool pool;
+  const std::vector<Recipe> first = {whole("a", 10), delta("b", 5, {"a"}), reference("c", 20), whole("a", 10)};
+  const std::vector<const Recipe*> kept = pool.keep(first);
+  const std::vector<const Recipe*> again =
+      pool.keep({delta("b", 5, {"a"}), delta("b", 6, {"a"}), delta("b", 5, {"d"}), reference("c", 20), whole("b", 5)});
+  REQUIRE(kept.size() == 4);
+  REQUIRE(again.size() == 5);
+  for (std::size_t i = 0; i < first.size(); ++i) CHECK(*kept[i] == first[i]);
+  CHECK(kept[0] == kept[3]);
+  CHECK(again[0] == kept[1]);
+  CHECK(again[3] == kept[2]);
+  CHECK(std::set<const Recipe*>(again.begin(), again.end()).size() == 5);
 }
 
 TEST_CASE("a book that refers to models is of a version that older readers refuse") {
