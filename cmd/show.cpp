@@ -26,7 +26,7 @@ Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
   const std::uint64_t chain = recipes.chain_length(digest);
   const Recipe* recipe = recipes.best(digest);
   const char* const alone = recipe != nullptr && recipe->is_delta ? "compressed" : "whole";
-  Way way{chain == 0 ? alone : "anchor", recipes.cost(digest), recipes.references_for(digest)};
+  Way way{chain == 0 ? alone : "anchor", recipes.cost_together({digest}), recipes.references_for(digest)};
   constexpr std::size_t k_shown_digits = 12;
   if (!way.references.empty()) {
     const ModelCommit& at = way.references.front().at;
@@ -34,6 +34,15 @@ Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
   }
   if (chain > 0) way.words += fmt::format(" and {} delta{}", chain, chain == 1 ? "" : "s");
   return way;
+}
+
+// For all files of a commit together.
+std::uint64_t fetched_bytes(const Manifest& manifest, const RecipeGraph& recipes) {
+  std::vector<Digest> digests;
+  for (const ManifestFile& file : manifest.files) {
+    if (!file.content) digests.push_back(file.identity.digest);
+  }
+  return recipes.cost_together(digests);
 }
 
 Json to_json(const Commit& commit, const RecipeGraph& recipes) {
@@ -59,6 +68,7 @@ Json to_json(const Commit& commit, const RecipeGraph& recipes) {
           {"step", manifest.step ? Json(*manifest.step) : Json(nullptr)},
           {"meta", meta},
           {"size", manifest.size_bytes()},
+          {"fetch_bytes", fetched_bytes(manifest, recipes)},
           {"files", files}};
 }
 
@@ -81,16 +91,14 @@ void print_commit(const Commit& commit, const RecipeGraph& recipes, const Contex
   fmt::print("\n");
   using enum Table::Align;
   Table table({{"file", left}, {"size", right}, {"digest", left}, {"fetched as", left}, {"bytes", right}});
-  std::uint64_t total = 0;
   for (const ManifestFile& file : manifest.files) {
     const Way way = way_to(file, recipes);
     const std::string digest = file.identity.digest.hex();
     table.add({file.identity.path, size_text(file.identity.size_bytes),
                context.verbose > 0 ? digest : digest.substr(0, 16), way.words, size_text(way.bytes)});
-    total += way.bytes;
   }
   fmt::print("{}{} files, {}; {} to fetch from nothing\n", table.text(), manifest.files.size(),
-             size_text(manifest.size_bytes()), size_text(total));
+             size_text(manifest.size_bytes()), size_text(fetched_bytes(manifest, recipes)));
 }
 
 int run_show(const std::string& location, Context& context) {

@@ -123,15 +123,15 @@ PullReport pull(const Repository& repository, const Commit& commit, const fs::pa
   report.written_files = plan.missing.size() + plan.missing_entrances.size();
   report.kept_files = manifest.files.size() - report.written_files;
   report.removed_files = plan.removed.size() + plan.in_the_way.size();
-  for (const auto* files : {&plan.missing, &plan.missing_entrances}) {
-    for (const ManifestFile* file : *files) {
-      writer.expect(*file);
-      report.written_bytes += file->identity.size_bytes;
-      report.fetched_bytes += writer.cost(*file);
-      room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(*file));
-      room_together.spooled_bytes += writer.spooled_bytes(*file);
-    }
+  std::vector<const ManifestFile*> missing = plan.missing;
+  missing.insert(missing.end(), plan.missing_entrances.begin(), plan.missing_entrances.end());
+  for (const ManifestFile* const& file : missing) {
+    writer.expect(*file);
+    report.written_bytes += file->identity.size_bytes;
+    room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes({&file, 1}));
   }
+  report.fetched_bytes = writer.cost(missing);
+  room_together.spooled_bytes = writer.spooled_bytes(missing);
   require_pull_space(store, directory, room);
   const bool are_together = has_pull_space(store, directory, room_together);
   if (are_together) writer.keep_objects_open();

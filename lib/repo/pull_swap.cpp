@@ -91,6 +91,7 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   report.strays = local.strays;
   report.removed_files = start.plan.removed.size() + start.plan.in_the_way.size();
   std::vector<std::uint64_t> sizes_bytes;
+  std::vector<const ManifestFile*> missing;
   std::uint64_t total_bytes = 0;
   for (const ManifestFile& file : manifest.files) {
     sizes_bytes.push_back(file.identity.size_bytes);
@@ -100,12 +101,13 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
       continue;
     }
     writer.expect(file);
-    ++report.written_files;
     report.written_bytes += file.identity.size_bytes;
-    report.fetched_bytes += writer.cost(file);
-    room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes(file));
-    room_together.spooled_bytes += writer.spooled_bytes(file);
+    const ManifestFile* const& missed = missing.emplace_back(&file);
+    room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes({&missed, 1}));
   }
+  report.written_files = missing.size();
+  report.fetched_bytes = writer.cost(missing);
+  room_together.spooled_bytes = writer.spooled_bytes(missing);
   PullState state = state_of(repository);
   state.commit = commit.id;
   if (replaces && !start.plan.changes_anything()) {

@@ -8,6 +8,7 @@
 #include "repo/version_finder.hpp"
 #include "store/reads_at_once.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -35,12 +36,20 @@ void PullWriter::expect(const ManifestFile& file) {
   for (const std::string& object : sources.objects) objects_[object].expect();
 }
 
-std::uint64_t PullWriter::cost(const ManifestFile& file) const {
-  return file.content ? 0 : graph_.cost(file.identity.digest);
+std::uint64_t PullWriter::cost(Files files) const {
+  std::vector<Digest> digests;
+  for (const ManifestFile* file : files) {
+    if (!file->content) digests.push_back(file->identity.digest);
+  }
+  return graph_.cost_together(digests);
 }
 
-std::uint64_t PullWriter::spooled_bytes(const ManifestFile& file) const {
-  return whole_object_of(file) != nullptr && !incoming_.empty() ? 0 : cost(file);
+std::uint64_t PullWriter::spooled_bytes(Files files) const {
+  std::vector<const ManifestFile*> spooled;
+  std::ranges::copy_if(files, std::back_inserter(spooled), [this](const ManifestFile* file) {
+    return incoming_.empty() || whole_object_of(*file) == nullptr;
+  });
+  return cost(spooled);
 }
 
 // What fails here fails once more where it is needed, and is told there.

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,11 @@ class PullWriter {
   /// From here on an object that several files need, a pack, is open until the last of them has it: what came of it is
   /// not fetched again, but takes room meanwhile where the store spools what is read.
   void keep_objects_open() { keeps_objects_open_ = true; }
-  /// Bytes to fetch for `file`.
-  std::uint64_t cost(const ManifestFile& file) const;
-  /// Of these, those that lie in the store's spool while it is written, if the store has one.
-  std::uint64_t spooled_bytes(const ManifestFile& file) const;
+  using Files = std::span<const ManifestFile* const>;
+  /// Bytes to fetch for these files together.
+  std::uint64_t cost(Files files) const;
+  /// Of these, those that lie in the store's spool while they are written, if the store has one.
+  std::uint64_t spooled_bytes(Files files) const;
   /// Where objects are kept open and come over a network: fetches the deltas that write() will take for `file`, which
   /// is going to be written. While another file is written, so that the network and the processors work at a time.
   void fetch_ahead(const ManifestFile& file, const Execution& execution);

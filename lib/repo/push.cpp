@@ -65,11 +65,31 @@ std::vector<Recipe> book_for(const Manifest& manifest, RecipeGraph graph, const 
   return graph.book_for(files, k_recent_ancestors);
 }
 
+// The files that can be made, but not of one object alone.
+std::vector<const FileIdentity*> files_of_deltas(const Manifest& manifest, const RecipeGraph& graph) {
+  std::vector<const FileIdentity*> files;
+  for (const ManifestFile& file : manifest.files) {
+    const Digest& digest = file.identity.digest;
+    if (!file.content && graph.can_make(digest) && !graph.is_stored_whole(digest)) files.push_back(&file.identity);
+  }
+  return files;
+}
+
 // An anchor pays when a reader that has nothing would fetch more in deltas than in whole files, or has to apply more of
-// them than can be called quick.
-bool wants_anchor(const RecipeGraph& graph, const FileIdentity& file) {
+// them than can be called quick. What all files of the commit are made of is fetched once: where shards were cut anew
+// each of them is made of several of those before.
+std::vector<const FileIdentity*> files_that_want_an_anchor(const Manifest& manifest, const RecipeGraph& graph) {
   constexpr std::uint64_t k_longest_chain = 64;
-  return graph.chain_length(file.digest) >= k_longest_chain || graph.cost(file.digest) > 2 * file.size_bytes;
+  std::vector<Digest> all;
+  for (const ManifestFile& file : manifest.files) {
+    if (!file.content && graph.can_make(file.identity.digest)) all.push_back(file.identity.digest);
+  }
+  const std::map<Digest, std::uint64_t> shares = graph.shares_of_cost(all);
+  std::vector<const FileIdentity*> files = files_of_deltas(manifest, graph);
+  std::erase_if(files, [&](const FileIdentity* file) {
+    return graph.chain_length(file->digest) < k_longest_chain && shares.at(file->digest) / 2 <= file->size_bytes;
+  });
+  return files;
 }
 
 std::uint64_t put_anchor(Repository& repository, const Commit& commit, const RecipeBook& book,
@@ -78,15 +98,11 @@ std::uint64_t put_anchor(Repository& repository, const Commit& commit, const Rec
   const RecipeGraph graph = RecipeGraph::of(book.recipes);
   const RecipeGraph nothing_known;
   FileKeeper keeper(repository, nothing_known, nullptr, nullptr, engine, execution, options.whole);
-  std::vector<const FileIdentity*> files;
+  const std::vector<const FileIdentity*> files = options.anchor == AnchorChoice::now
+                                                     ? files_of_deltas(commit.manifest, graph)
+                                                     : files_that_want_an_anchor(commit.manifest, graph);
   std::uint64_t total_bytes = 0;
-  for (const ManifestFile& file : commit.manifest.files) {
-    const Digest& digest = file.identity.digest;
-    if (file.content || !graph.can_make(digest) || graph.is_stored_whole(digest)) continue;
-    if (options.anchor != AnchorChoice::now && !wants_anchor(graph, file.identity)) continue;
-    files.push_back(&file.identity);
-    total_bytes += file.identity.size_bytes;
-  }
+  for (const FileIdentity* file : files) total_bytes += file->size_bytes;
   if (!files.empty()) {
     if (options.whole == WholeWeights::plain) require_space(repository.store(), total_bytes);
     execution.progress->begin("storing an anchor", total_bytes);

@@ -69,6 +69,11 @@ Recipe recipe_from(const ParsedJson& json, std::uint64_t version, const std::str
   return recipe;
 }
 
+std::uint64_t add_costs(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 }  // namespace
 
 std::string object_key(const std::string& object) { return "objects/" + object.substr(0, 2) + "/" + object; }
@@ -158,10 +163,6 @@ void RecipeGraph::settle() {
   }
   const auto is_superseded = [&](const Recipe& recipe) {
     return recipe.is_delta && recipe.base.empty() && plain.contains(recipe.digest);
-  };
-  const auto add_costs = [](std::uint64_t a, std::uint64_t b) {
-    std::uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
   };
   const auto offer = [&](std::size_t index) {
     const Recipe& recipe = recipes_[index];
@@ -254,6 +255,51 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
     generation = std::move(before);
   }
   return book;
+}
+
+std::uint64_t RecipeGraph::cost_together(const std::vector<Digest>& files) const {
+  std::map<Digest, Recipe> needed;
+  for (const Digest& file : files) collect(file, needed);
+  std::uint64_t bytes = 0;
+  for (const auto& [digest, recipe] : needed) bytes = add_costs(bytes, recipe.bytes.length);
+  return bytes;
+}
+
+std::map<Digest, std::uint64_t> RecipeGraph::shares_of_cost(const std::vector<Digest>& files) const {
+  std::map<Digest, Recipe> needed;
+  for (const Digest& file : files) collect(file, needed);
+  // A digest, what is made of it, and what that is to carry of it.
+  struct Node {
+    double cost_bytes = 0;
+    double size_of_users = 0;
+    std::vector<const Recipe*> users;
+  };
+  std::map<Digest, Node> nodes;
+  std::vector<const Recipe*> in_order;
+  for (const auto& [digest, recipe] : needed) {
+    in_order.push_back(&recipe);
+    nodes[digest].cost_bytes += static_cast<double>(recipe.bytes.length);
+    for (const Digest& base : std::set<Digest>(recipe.base.begin(), recipe.base.end())) {
+      nodes[base].users.push_back(&recipe);
+      nodes[base].size_of_users += static_cast<double>(recipe.size_bytes);
+    }
+  }
+  const std::set<Digest> wanted(files.begin(), files.end());
+  std::map<Digest, std::uint64_t> shares;
+  for (const Digest& file : wanted) shares[file] = 0;  // what is at hand costs nothing
+  // What it is made of comes before it.
+  std::ranges::sort(in_order, {}, [this](const Recipe* recipe) { return chain_length(recipe->digest); });
+  for (const Recipe* recipe : in_order) {
+    const Node& node = nodes[recipe->digest];
+    const auto own_size = static_cast<double>(recipe->size_bytes);
+    const bool is_wanted = wanted.contains(recipe->digest);
+    const double sizes = node.size_of_users + (is_wanted ? own_size : 0);
+    const auto share_of = [&](double size) { return sizes == 0 ? 0 : node.cost_bytes * (size / sizes); };
+    if (is_wanted) shares[recipe->digest] = static_cast<std::uint64_t>(std::min(share_of(own_size), 0x1p63));
+    for (const Recipe* user : node.users)
+      nodes[user->digest].cost_bytes += share_of(static_cast<double>(user->size_bytes));
+  }
+  return shares;
 }
 
 void RecipeGraph::collect(const Digest& digest, std::map<Digest, Recipe>& into) const {

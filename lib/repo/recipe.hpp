@@ -89,8 +89,14 @@ class RecipeGraph {
   bool is_stored_whole(const Digest& digest) const;
   /// The references that the best way to `digest` begins with.
   std::vector<ModelReference> references_for(const Digest& digest) const;
-  /// Bytes to fetch for `digest`, were it fetched alone.
+  /// Bytes to fetch for `digest`, were it fetched alone, and what it is made of in two ways fetched twice: what the
+  /// best way is found by.
   std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
+  /// Bytes to fetch for all of these files together: what several are made of once.
+  std::uint64_t cost_together(const std::vector<Digest>& files) const;
+  /// That cost, divided among the files, each of which can be made: what several files or versions are made of counts
+  /// for each of these in proportion to its size.
+  std::map<Digest, std::uint64_t> shares_of_cost(const std::vector<Digest>& files) const;
   /// Deltas from the last file that is made of nothing else to `digest`.
   std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }
   /// The best recipes for `digest` and for all that it is made from.

@@ -20,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       if (!graph.can_make(recipe.digest)) continue;
       graph.collect(recipe.digest, needed);
       // Nothing is dearer than any one way to have it whole.
+      if (graph.cost_together({recipe.digest}) > graph.cost(recipe.digest)) std::abort();
       if (!recipe.is_delta && graph.cost(recipe.digest) > recipe.bytes.length) std::abort();
       if (recipe.reference.has_value() != recipe.bytes.object.empty()) std::abort();
     }

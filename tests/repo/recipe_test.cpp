@@ -170,6 +170,48 @@ TEST_CASE("of several ways the cheapest counts, all deltas and bases added up") 
   CHECK(needed.size() == 4);
 }
 
+TEST_CASE("what several files are made of is fetched once, and each has its share of it") {
+  const auto of_size = [](Recipe recipe, std::uint64_t size_bytes) {
+    recipe.size_bytes = size_bytes;
+    return recipe;
+  };
+  const auto total = [](const std::map<Digest, std::uint64_t>& shares) {
+    std::uint64_t sum = 0;
+    for (const auto& [digest, share] : shares) sum += share;
+    return sum;
+  };
+  // Two shards are cut into three, of which the second has a part of both; then the first of these moves.
+  const RecipeGraph graph =
+      RecipeGraph::of({whole("one", 600), whole("two", 600), of_size(delta("a", 12, {"one"}), 400),
+                       of_size(delta("b", 24, {"one", "two"}), 400), of_size(delta("c", 12, {"two", "two"}), 400),
+                       of_size(delta("moved", 6, {"a"}), 400), of_size(delta("copies", 8, {"moved", "a"}), 100)});
+  const std::vector<Digest> cut = {blake3("a"), blake3("b"), blake3("c")};
+  CHECK(graph.cost_together(cut) == 1248);
+  CHECK(graph.cost_together({blake3("a"), blake3("a")}) == 612);
+  CHECK(graph.cost_together({blake3("copies")}) == 626);
+  const auto shares = graph.shares_of_cost(cut);
+  CHECK(shares.at(blake3("a")) == 312);
+  CHECK(shares.at(blake3("b")) == 624);
+  CHECK(shares.at(blake3("c")) == 312);
+  // Where nothing else is made of it, all of it counts for the one that is, and for the file itself where it is wanted.
+  CHECK(graph.shares_of_cost({blake3("moved")}).at(blake3("moved")) == 618);
+  const auto both = graph.shares_of_cost({blake3("one"), blake3("a")});
+  CHECK(both.at(blake3("one")) == 360);
+  CHECK(both.at(blake3("a")) == 252);
+  const std::vector<Digest> all = {blake3("two"), blake3("b"), blake3("moved"), blake3("copies")};
+  CHECK(graph.cost_together(all) == 1250);
+  CHECK(total(graph.shares_of_cost(all)) > 1245);  // each is rounded down
+  CHECK(total(graph.shares_of_cost(all)) <= 1250);
+  RecipeGraph with_one = graph;
+  with_one.add_at_hand(blake3("one"));
+  with_one.settle();
+  CHECK(with_one.cost_together(cut) == 648);
+  CHECK(with_one.shares_of_cost({blake3("one"), blake3("a")}).at(blake3("one")) == 0);
+  // Files without bytes are no reason to divide by nothing.
+  const RecipeGraph empty = RecipeGraph::of({whole("empty", 0), of_size(delta("also", 5, {"empty"}), 0)});
+  CHECK(empty.shares_of_cost({blake3("also")}).at(blake3("also")) == 0);
+}
+
 TEST_CASE("a file compressed is one stored whole, and does not count where the file as it is was stored too") {
   const RecipeGraph compressed = RecipeGraph::of({delta("a", 60, {}), delta("b", 10, {"a"})});
   CHECK(compressed.is_stored_whole(blake3("a")));
@@ -224,6 +266,8 @@ TEST_CASE("costs that pass 2^64 stay at the top instead of turning cheap") {
       RecipeGraph::of({whole("a", UINT64_MAX - 5), delta("b", 100, {"a"}), delta("c", UINT64_MAX, {"b"})});
   CHECK(graph.cost(blake3("b")) == UINT64_MAX);
   CHECK(graph.cost(blake3("c")) == UINT64_MAX);
+  CHECK(graph.cost_together({blake3("b"), blake3("c")}) == UINT64_MAX);
+  CHECK(graph.shares_of_cost({blake3("c")}).at(blake3("c")) == std::uint64_t{1} << 63);
 }
 
 TEST_CASE("a chain of a hundred thousand deltas is settled and collected") {
