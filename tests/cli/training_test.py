@@ -105,23 +105,32 @@ class TrainingTest(testing.Case):
         tags = json.loads(self.run_ok("tag", self.repo, "--json"))
         self.assertEqual(list(tags.values()), [commits[3]])
         self.assertEqual(self.steps_in_log("@" + list(tags)[0]), [4, 3, 2, 1])
+        # A run may collapse again the same day.
+        self.run_ok("push", self.steps[2], self.repo, "--step", 3)
+        self.run_script("Roll a collapsed run back to its last good step", LAST_GOOD_STEP="1")
+        self.assertEqual(self.steps_in_log(), [1])
 
     def test_follow_up(self):
-        if not shutil.which("jq"):
-            self.skipTest("jq is not installed")
-        self.write("bin/evaluate", '#!/bin/sh\necho "$2" >>evaluated\n', executable=True)
+        # The run goes on, and ends, while its first commit is evaluated; the last one is evaluated in vain.
+        go_on = self.scratch / "go on"
+        self.write("bin/evaluate", '#!/bin/sh\necho "$2" >>evaluated\nwhile ! [ -e "go on" ]; do sleep 0.1; done\n'
+                                   '[ "$(wc -l <evaluated)" -lt 4 ]\n', executable=True)
         process = self.script("Evaluate every commit of a run as it comes")
         self.addCleanup(process.kill)
         commits = []
-        for i, step in enumerate(self.steps[:3]):
+        for i, step in enumerate(self.steps[:4]):
             commits.append(self.run_ok("push", step, self.repo, "--step", i + 1).strip())
-            while commits[-1] not in self.evaluated():
+            while not self.evaluated():
                 self.assertIsNone(process.poll())
+        self.run_ok("squash", self.repo, f"{commits[0]}..{commits[2]}")
+        self.run_ok("gc", self.repo, "--grace", "0d")
         self.write("run/finished", "")
-        process.communicate()
-        self.assertEqual(process.returncode, 0)
-        self.assertEqual(self.evaluated(), commits)
-        self.assert_same_tree(self.scratch / "latest", self.steps[2])
+        go_on.touch()
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 0, said)
+        self.assertEqual(self.evaluated(), [commits[0], *commits[2:]])
+        self.assertIn(f"{commits[1]}: is gone", said)
+        self.assert_same_tree(self.scratch / "latest", self.steps[3])
 
     def evaluated(self):
         path = self.scratch / "evaluated"
