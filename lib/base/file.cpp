@@ -370,7 +370,9 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t lim
 void make_directories(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw system_error(error.value(), path.string(), "create directory");
+  if (!error) return;
+  const Error refused = system_error(error.value(), path.string(), "create directory");
+  throw Error(Fault::local, refused.object(), refused.what(), refused.hint());  // never that there is none
 }
 
 void sync_directory(const std::filesystem::path& path) {

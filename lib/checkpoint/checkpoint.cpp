@@ -28,7 +28,12 @@ CheckpointFile look_at(const fs::path& on_disk, std::string place) {
   const auto stamp = stamp_of(on_disk);
   if (!stamp) throw Error(Fault::local, on_disk.string(), "vanished, or is a symlink to nothing");
   const auto open = [on_disk]() -> std::shared_ptr<const ByteReader> {
-    return std::make_shared<File>(File::open(on_disk));
+    try {
+      return std::make_shared<File>(File::open(on_disk));
+    } catch (const Error& error) {
+      if (error.fault() != Fault::not_found) throw;
+      throw Error(Fault::local, on_disk.string(), "was removed or renamed since it was looked at");
+    }
   };
   return {std::move(place), stamp->size_bytes, stamp->executable, open, stamp, std::nullopt};
 }
@@ -57,6 +62,8 @@ void walk(const fs::path& directory, const fs::path& relative, const PathFilter&
       }
     }
   } catch (const fs::filesystem_error& error) {
+    if (!relative.empty() && error.code() == std::errc::no_such_file_or_directory)
+      throw Error(Fault::local, directory.string(), "was removed or renamed since it was looked at");
     throw system_error(error.code().value(), directory.string(), "read directory");
   }
 }
@@ -69,7 +76,13 @@ std::optional<Error> missing_shard_of(const CheckpointFile& index, const Checkpo
   const auto file = index.open();
   if (file->size_bytes() > k_longest_index) throw Error(Fault::corrupt, file->name(), "is too large for an index");
   const std::vector<std::uint8_t> text = read_all(*file);
-  const ParsedJson json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
+  constexpr const char* k_wait_hint = "it may still be being written: push --wait-stable S waits until it is done";
+  ParsedJson json;
+  try {
+    json = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, file->name());
+  } catch (const Error& error) {
+    return Error(Fault::local, error.object(), error.what(), k_wait_hint);
+  }
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return std::nullopt;
   const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
@@ -78,8 +91,7 @@ std::optional<Error> missing_shard_of(const CheckpointFile& index, const Checkpo
     std::error_code error;  // of a name that no file can have
     if (checkpoint.find(place) == nullptr && !fs::is_regular_file(directory / place, error)) {
       return Error(Fault::local, file->name(),
-                   fmt::format("names shard {:?}, which is not there", shard.get<std::string>()),
-                   "it may still be being written: push --wait-stable S waits until it is done");
+                   fmt::format("names shard {:?}, which is not there", shard.get<std::string>()), k_wait_hint);
     }
   }
   return std::nullopt;
@@ -121,8 +133,14 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
   Found found;
   walk(path, {}, filter, found);
   if (others == Others::refuse) {
-    // Looking at one as at a file says what is wrong with it.
-    for (const std::string& place : found.others) found.files.push_back(look_at(path / place, place));
+    for (const std::string& place : found.others) {
+      if (fs::is_directory(path / place, error)) {
+        throw Error(Fault::local, (path / place).string(), "is a symlink to a directory, which no commit can hold",
+                    "push --exclude leaves it out");
+      }
+      // Looking at it as at a file says what is wrong with it.
+      found.files.push_back(look_at(path / place, place));
+    }
     found.others.clear();
   }
   Checkpoint checkpoint(path.string(), std::move(found.files));

@@ -124,6 +124,7 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
       header.tensors_.push_back(read_tensor(key, value, header.front_.size(), file_size_bytes, name));
       return;
     }
+    if (value.is_null()) return;  // as the format's own reader takes it
     if (!value.is_object()) throw Error(Fault::corrupt, name, "__metadata__ is not an object");
     for (const auto& [meta_key, meta_value] : value.items()) {
       if (!meta_value.is_string()) {

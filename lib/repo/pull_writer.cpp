@@ -116,7 +116,9 @@ std::shared_ptr<const ByteReader> PullWriter::open(const std::string& object) co
 FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path) {
   if (file.executable) output.set_executable();
   output.commit(Overwrite::yes, Durability::synced);
-  return stamp_of(path).value();
+  const auto stamp = stamp_of(path);
+  if (!stamp) throw changed_meanwhile(path, "removed");
+  return *stamp;
 }
 
 // The object that is the file, where the cheapest way to the file is to fetch just that.

@@ -105,6 +105,7 @@ VerifyReport verify_directory(const Repository& repository, const Commit& commit
   if (checkpoint.is_single_file()) return report;
   const auto check_stray = [&](const std::string& place) {
     if (commit.manifest.find(place) != nullptr || !is_loaded_by_name(place)) return;
+    ++report.checked;
     report.findings.push_back({place, "is not of the commit, and a loader would pick it up", {}});
   };
   for (const CheckpointFile& file : checkpoint.files()) check_stray(file.path);

@@ -32,7 +32,8 @@ def read_header(content, total, what):
     text = bytes(content[8:start])
     require(text[:1] == b"{", f"{what}: header does not begin with a brace")
     members = strict_header(text, what)
-    metadata = members.pop(METADATA, {})
+    metadata = members.pop(METADATA, None)
+    metadata = {} if metadata is None else metadata
     require(isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()),
             f"{what}: __metadata__ is not an object of strings")
     tensors = [_tensor(name, value, start, f"{what}: {name}") for name, value in members.items()]
