@@ -213,6 +213,8 @@ int run(int argc, char** argv, Context& context) {
       return 0;
     }
     if (!context.run) {
+      if (context.json)
+        return print_error(context, Error(Fault::usage, "", "a command is missing", "wdelta --help lists them"));
       fmt::print("{}", app.help());
       return exit_code_of(Fault::usage);
     }

@@ -101,6 +101,7 @@ import operator
 import os
 import sys
 import threading
+from urllib.parse import unquote
 from collections import namedtuple
 from collections.abc import Mapping
 from pathlib import Path
@@ -1090,7 +1091,9 @@ def load_into(state_dict, location, *, file=None, strict=True, cancel=None, prog
 
 def _split(location, environment):
     """REPO and REV: at the last "@", unless the whole is a path of something that exists; as the program has it."""
-    path = location.removeprefix("file://")
+    path = location
+    if path.startswith("file://"):
+        path = unquote(path.removeprefix("file://").removeprefix("localhost"))
     if "@" not in location or os.path.exists(path):
         return location, ""
     repo, _, revision = location.rpartition("@")

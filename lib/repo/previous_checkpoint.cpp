@@ -45,13 +45,14 @@ bool PreviousCheckpoint::has_changed() const {
 }
 
 void PreviousCheckpoint::open() {
-  local_files_ = 0;
+  file_count_ = local_files_ = 0;
   stamps_.clear();
   opaque_files_.clear();
   std::vector<CheckpointFile> files;
   for (const ManifestFile& file : parent_->manifest.files) {
     const FileIdentity& identity = file.identity;
     if (file.content) continue;
+    ++file_count_;
     CheckpointFile opened{identity.path, identity.size_bytes, file.executable, {}, std::nullopt, identity.digest};
     const auto local = state_ ? local_file(identity.path) : std::nullopt;
     const auto at_hand = at_hand_.find(identity.path);

@@ -42,6 +42,8 @@ class PreviousCheckpoint {
   /// Reads everything out of the repository from now on.
   void distrust();
   bool is_local() const { return local_files_ > 0; }
+  /// Whether all of it comes out of the repository, though there is something to compare with.
+  bool is_of_repository() const { return local_files_ == 0 && file_count_ > 0; }
   /// Whether what was thrown may be of a local file: one is damaged, or does not lie there any more as it did at first.
   bool may_be_to_blame_for(const Error& error) const;
 
@@ -54,6 +56,7 @@ class PreviousCheckpoint {
   VersionFinder finder_;
   std::optional<PushState> state_;
   FilesAtHand at_hand_;
+  std::size_t file_count_ = 0;  // of those whose bytes are not in the manifest
   std::size_t local_files_ = 0;
   std::map<std::filesystem::path, FileStamp> stamps_;  // of local files, but for those that were at hand
   std::optional<BaseFiles> files_;

@@ -250,8 +250,8 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     previous.emplace(repository, *parent.commit, parent.recipes,
                      turn ? load_push_state(turn->state_path) : std::nullopt, engine, execution, std::move(at_hand));
     report.parent = parent.commit->id;
-    report.compared_with_repository = !previous->is_local();
-    if (!previous->is_local() && checkpoint.is_on_disk()) {
+    report.compared_with_repository = previous->is_of_repository();
+    if (report.compared_with_repository && checkpoint.is_on_disk()) {
       execution.progress->note(
           "the previous checkpoint is not where it was pushed from, or was changed: comparing with the repository");
     }

@@ -27,7 +27,7 @@ Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph
             fmt::format("is of a commit that wdelta squash gave up at {}; wdelta gc has taken its recipes",
                         *graph.squashed()),
             "wdelta log REPO shows the commits before and after it; wdelta push --repair --base DIR REPO@REV restores "
-            "it from a copy"};
+            "it from a copy, and a tag keeps it"};
   }
   return {Fault::corrupt, path, fmt::format("the repository has no recipe for its bytes ({}) any more", digest.hex()),
           "wdelta push --repair --base DIR REPO@REV restores it from a copy"};

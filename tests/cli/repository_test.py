@@ -50,6 +50,22 @@ class RepositoryTest(testing.Case):
             wrong = self.run_fails(10, "verify", self.scratch / "one", f"{self.repo}@{self.ids[i - 1]}")
             self.assertRegex(wrong.out, r"model-0000\d-of-\d{5}.safetensors: differs.*\n  tensors that differ: model\.")
 
+    def test_small_files_alone_are_not_looked_for(self):
+        for i in range(2):
+            self.write("side/config.json", b"%d" % i)
+            done = self.run_any("push", self.scratch / "side", self.repo, "--json")
+            self.assertEqual((done.code, done.err), (0, ""))
+            self.assertFalse(json.loads(done.out)["compared_with_repository"])
+
+    def test_what_a_loader_would_pick_up_was_looked_at(self):
+        self.write("one/config.json", "{}")
+        self.run_ok("push", self.scratch / "one", self.repo)
+        for name in "ab":
+            self.write(f"one/{name}.safetensors", "")
+        told = self.run_fails(10, "verify", self.scratch / "one", self.repo, "--json")
+        told = json.loads(told.out)
+        self.assertEqual((told["checked"], len(told["findings"])), (3, 2))
+
     def test_file_url(self):
         self.push_chain("--single", "--steps", 2)
         self.run_ok("pull", f"file://{self.repo}@step:10", self.scratch / "out")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistyped words are named and get a hint; help is there for every command."""
 
+import json
 import unittest
 
 import testing
@@ -20,6 +21,11 @@ class MistypedTest(testing.Case):
         self.assert_hint("wdelta --help lists the commands", "frobnicate", says="frobnicate: is no command")
         self.assert_hint("wdelta --help lists the commands", "", says="'': is no command")
         self.assert_hint("wdelta --help lists the commands", "x" * 100000, says=f"{'x' * 4096} ... {'x' * 4096}: is no command")
+
+    def test_a_command_that_lacks_is_told_in_json_too(self):
+        done = self.run_any("--json")
+        self.assertEqual((done.code, json.loads(done.out)["error"]["status"]), (2, 2))
+        self.assertEqual(done.err.splitlines(), ["wdelta: a command is missing", "hint: wdelta --help lists them"])
 
     def test_the_option_that_was_meant_is_named(self):
         self.assert_hint("did you mean --step?", "push", "--stpe", "5", "a", "b", says="push: --stpe: is no option")

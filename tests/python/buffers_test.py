@@ -222,6 +222,12 @@ class Loads(Case):
             self.assertEqual(room["w"].memory, expected)
         here = {**self.environment, "WDELTA_REPO": self.repo}
         self.assertEqual(wdelta.load_into(room, "@step:1", environment=here).id, ids[1])
+        # A URL is a location as any other, with bytes escaped and an '@' of its own.
+        elsewhere = self.scratch / "100% mine@home"
+        shutil.copytree(self.repo, elsewhere)
+        for url in (elsewhere.as_uri(), elsewhere.as_uri().replace("file://", "file://localhost")):
+            self.assertEqual(wdelta.load_into(room, url, environment=self.environment).id, ids[2])
+            self.assertEqual(wdelta.load_into(room, url + "@step:0", environment=self.environment).id, ids[0])
 
     def test_names_that_are_missing_are_refused_before_anything_is_written_or_told(self):
         self.push({"a": b"aaaa", "b": b"bbbb"})
