@@ -116,7 +116,8 @@ TEST_CASE("a file that begins as another one and is as large has its header; any
 }
 
 TEST_CASE("files without tensors, and headers that list tensors in any order, are files too") {
-  for (const char* header : {"{}", "{}      ", R"({"__metadata__":{}})", R"({"__metadata__":null})", R"({"__metadata__":{"a":"b"}})"}) {
+  for (const char* header :
+       {"{}", "{}      ", R"({"__metadata__":{}})", R"({"__metadata__":null})", R"({"__metadata__":{"a":"b"}})"}) {
     CHECK(reading(raw_safetensors(header, {})) == std::nullopt);
   }
   const SafetensorsHeader header = read(raw_safetensors(
