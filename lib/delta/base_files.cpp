@@ -4,9 +4,16 @@
 #include "checkpoint/counterpart.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 namespace wdelta {
+
+namespace {
+
+std::string_view folder_of(std::string_view path) { return path.substr(0, path.find_last_of('/') + 1); }
+
+}  // namespace
 
 BaseFiles::BaseFiles(const Checkpoint& base) : single_file_(base.is_single_file()) {
   for (const CheckpointFile& file : base.files()) {
@@ -33,15 +40,19 @@ std::vector<BaseFile> BaseFiles::for_place(const std::string& path, const Safete
       return found != nullptr && found->has_elements_like(tensor);
     });
   };
+  const std::string_view folder = folder_of(path);
+  const auto is_beside = [&](const BaseFile& file) { return folder_of(file.path) == folder; };
   auto first = ordered.begin() + (at_place(path) - files_.begin());
   if (first == ordered.end() && !ordered.empty()) {
     const auto rank = [&](const BaseFile& file) {
-      return std::tuple(shared_tensors(file), likeness_of_places(file.path, path));
+      const auto shared = shared_tensors(file);
+      return std::tuple(shared > 0 && is_beside(file), shared, likeness_of_places(file.path, path));
     };
     first = std::ranges::max_element(ordered, {}, rank);
   }
   if (first == ordered.end()) return {};
   std::rotate(ordered.begin(), first, first + 1);
+  std::stable_partition(ordered.begin() + 1, ordered.end(), is_beside);
   return ordered;
 }
 

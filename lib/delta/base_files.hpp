@@ -29,8 +29,9 @@ class BaseFiles {
   /// The header of the file that is to have the place `path`.
   std::shared_ptr<const SafetensorsHeader> header_of(const std::string& path, const ByteReader& next) const;
   /// What to compare the file at place `path` with: first the file at that place, or the only one when the base is a
-  /// single file, or else the one that shares most tensors with next (of several, the one whose name is most like
-  /// `path`); then all others: tensors may have been renamed as well. Nothing when the base has no weights.
+  /// single file, or else the one that shares most tensors with next, rather in the same folder (of several, the one
+  /// whose name is most like `path`); then all others, those of that folder first: tensors may have been renamed as
+  /// well, and other folders may have others of the same names. Nothing when the base has no weights.
   std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const;
   /// Throws local when a file changed since it was opened.
   void check_unchanged() const;

@@ -19,12 +19,16 @@ constexpr double k_certain = 0.95;
 /// What is smaller costs less to store afresh than to look for.
 constexpr std::uint64_t k_smallest_searched_bytes = 1024;
 constexpr std::size_t k_most_of_each = 16;
+/// How many tensors of a file are looked at to see whether names still stand for what they did.
+constexpr std::size_t k_names_looked_at = 16;
+/// How far numbers in names are looked for: so many layers may be inserted or dropped.
+constexpr std::int64_t k_largest_shift = 8;
 
-Sample sample_of(const ByteReader& file, const Tensor& tensor) {
+Sample sample_of(const ByteReader& file, const Tensor& tensor, std::uint64_t stretches = k_sample_stretches) {
   const std::uint64_t width = tensor.dtype->width_bytes;
   const std::uint64_t count = tensor.element_count();
   Sample sample;
-  for (std::uint64_t i = 0; i < k_sample_stretches; ++i) {
+  for (std::uint64_t i = 0; i < stretches; ++i) {
     const std::uint64_t begin = count / k_sample_stretches * i;
     std::vector<std::uint8_t> bytes(std::min(k_sample_elements, count / k_sample_stretches) * width);
     file.read_at(tensor.begin + begin * width, bytes);
@@ -44,6 +48,50 @@ struct Found {
   const Tensor* tensor = nullptr;
 };
 
+bool is_digit(char character) { return character >= '0' && character <= '9'; }
+
+// Where the numbers in a name are, as (begin, end).
+std::vector<std::pair<std::size_t, std::size_t>> numbers_in(const std::string& name) {
+  std::vector<std::pair<std::size_t, std::size_t>> numbers;
+  for (std::size_t begin = 0; begin < name.size(); ++begin) {
+    if (!is_digit(name[begin])) continue;
+    std::size_t end = begin;
+    while (end < name.size() && is_digit(name[end])) ++end;
+    numbers.emplace_back(begin, end);
+    begin = end;
+  }
+  return numbers;
+}
+
+// The first numbers of a name, one, two and so on, as of a layer and of an expert in it, whatever stands around them.
+std::vector<std::string> first_numbers_of(const std::string& name) {
+  constexpr std::size_t k_most_numbers = 3;
+  std::vector<std::string> all;
+  for (const auto& [begin, end] : numbers_in(name)) {
+    if (all.size() == k_most_numbers) break;
+    all.push_back((all.empty() ? "" : all.back()) + name.substr(begin, end - begin) + ",");
+  }
+  return all;
+}
+
+// One of the numbers in a name, and how much larger it was before.
+struct NumberShift {
+  std::size_t number = 0;
+  std::int64_t by = 0;
+};
+
+// The name with one number changed; nothing where it has no such number, or that would be below 0.
+std::optional<std::string> shifted(const std::string& name, const NumberShift& shift) {
+  constexpr std::size_t k_most_digits = 9;
+  const auto numbers = numbers_in(name);
+  if (shift.number >= numbers.size()) return std::nullopt;
+  const auto [begin, end] = numbers[shift.number];
+  if (end - begin > k_most_digits) return std::nullopt;
+  const std::int64_t value = std::stoll(name.substr(begin, end - begin)) + shift.by;
+  if (value < 0) return std::nullopt;
+  return name.substr(0, begin) + std::to_string(value) + name.substr(end);
+}
+
 Found find_by_name(const std::vector<BaseFile>& base, const Tensor& wanted) {
   for (const BaseFile& file : base) {
     const Tensor* found = file.file->header().find(wanted.name);
@@ -58,27 +106,46 @@ class Candidates {
  public:
   void add(const Found& found, bool is_free) {
     const std::size_t number = all_.size();
+    const std::string& name = found.tensor->name;
     all_.push_back(found);
-    by_ending_.insert({reversed(found.tensor->name), number});
+    by_name_.emplace(name, number);
+    by_ending_.insert({reversed(name), number});
     if (!is_free) return;
-    free_by_ending_.insert({reversed(found.tensor->name), number});
+    free_by_ending_.insert({reversed(name), number});
+    for (const std::string& numbers : first_numbers_of(name)) free_by_numbers_[numbers].insert(number);
     free_.insert(number);
   }
 
-  void take(std::size_t number) {
-    free_by_ending_.erase({reversed(all_[number].tensor->name), number});
+  // What `found` is for `name`, besides its source: where a number of the name was shifted, so may those of others be.
+  void take(std::size_t number, const std::string& name) {
+    const std::string& before = all_[number].tensor->name;
+    free_by_ending_.erase({reversed(before), number});
+    for (const std::string& numbers : first_numbers_of(before)) free_by_numbers_[numbers].erase(number);
     free_.erase(number);
+    for (const NumberShift& shift : shifts_of(name)) {
+      if (shifted(name, shift) == before) last_shift_ = shift;
+    }
   }
 
   const Found& operator[](std::size_t number) const { return all_[number]; }
 
-  // Some of each: free ones whose names end like `name`; the first free ones, since what is renamed from end to end
-  // mostly stays in order; any whose names end like it.
+  // Some of each: those that the name was before layers were inserted or dropped; free ones whose names end like
+  // `name`; free ones with the same first numbers in their names, as of a layer; the first free ones, since what is
+  // renamed from end to end mostly stays in order; any whose names end like it.
   std::vector<std::size_t> worth_a_look(const std::string& name) const {
     std::vector<std::size_t> chosen;
+    for (const NumberShift& shift : shifts_of(name)) {
+      const auto before = shifted(name, shift);
+      const auto found = before ? by_name_.find(*before) : by_name_.end();
+      if (found != by_name_.end()) choose(found->second, chosen);
+    }
     choose_alike(free_by_ending_, reversed(name), chosen);
-    auto first = free_.begin();
-    for (std::size_t i = 0; i < k_most_of_each && first != free_.end(); ++i) choose(*first++, chosen);
+    const std::vector<std::string> numbers = first_numbers_of(name);
+    for (auto longest = numbers.rbegin(); longest != numbers.rend(); ++longest) {
+      if (const auto same = free_by_numbers_.find(*longest); same != free_by_numbers_.end())
+        choose_first(same->second, chosen);
+    }
+    choose_first(free_, chosen);
     choose_alike(by_ending_, reversed(name), chosen);
     return chosen;
   }
@@ -86,7 +153,26 @@ class Candidates {
  private:
   using ByEnding = std::set<std::pair<std::string, std::size_t>>;
 
+  // The last one that was right, then the smallest.
+  std::vector<NumberShift> shifts_of(const std::string& name) const {
+    std::vector<NumberShift> shifts;
+    if (last_shift_) shifts.push_back(*last_shift_);
+    const std::size_t count = std::min<std::size_t>(numbers_in(name).size(), 4);
+    for (std::int64_t by = 1; by <= k_largest_shift; ++by) {
+      for (std::size_t number = 0; number < count; ++number) {
+        shifts.push_back({number, by});
+        shifts.push_back({number, -by});
+      }
+    }
+    return shifts;
+  }
+
   static std::string reversed(const std::string& name) { return {name.rbegin(), name.rend()}; }
+
+  static void choose_first(const std::set<std::size_t>& from, std::vector<std::size_t>& chosen) {
+    auto number = from.begin();
+    for (std::size_t i = 0; i < k_most_of_each && number != from.end(); ++i) choose(*number++, chosen);
+  }
 
   static void choose(std::size_t number, std::vector<std::size_t>& chosen) {
     if (std::ranges::find(chosen, number) == chosen.end()) chosen.push_back(number);
@@ -107,9 +193,12 @@ class Candidates {
   }
 
   std::vector<Found> all_;
+  std::map<std::string, std::size_t> by_name_;
   ByEnding by_ending_;
   ByEnding free_by_ending_;
+  std::map<std::string, std::set<std::size_t>> free_by_numbers_;
   std::set<std::size_t> free_;
+  std::optional<NumberShift> last_shift_;
 };
 
 // Finds tensors by what is in them.
@@ -134,8 +223,15 @@ class ContentSearch {
       if (found >= k_certain) break;
     }
     if (!best) return {};
-    candidates->second.take(*best);
+    candidates->second.take(*best, wanted.name);
     return candidates->second[*best];
+  }
+
+  /// Whether a tensor found by name has about the same content; by one stretch of it or by several.
+  bool agrees(const Tensor& wanted, const Found& found, std::uint64_t stretches) const {
+    if (wanted.size_bytes() < k_smallest_searched_bytes) return true;
+    return agreement(sample_of(*bytes_, wanted, stretches), sample_of(*found.file->file, *found.tensor, stretches)) >=
+           k_likely;
   }
 
  private:
@@ -165,15 +261,39 @@ class ContentSearch {
   std::map<const Tensor*, Sample> samples_;
 };
 
+// Whether names may stand for something else than before, as those of layers behind one that was dropped: the file has
+// other tensors than its counterpart, and of some that lie all over it one has nothing of its namesake.
+bool names_have_moved(const std::vector<BaseFile>& base, const SafetensorsHeader& next,
+                      const std::vector<Found>& by_name, const ContentSearch& search) {
+  if (base.empty()) return false;
+  const auto is_in_front = [&](const Found& found) { return found.file == &base.front(); };
+  if (base.front().file->header().tensors().size() == by_name.size() && std::ranges::all_of(by_name, is_in_front))
+    return false;
+  const std::size_t stride = std::max<std::size_t>(1, by_name.size() / k_names_looked_at);
+  for (std::size_t i = 0; i < by_name.size(); i += stride) {
+    if (by_name[i].tensor != nullptr && !search.agrees(next.tensors()[i], by_name[i], 1)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes) {
   TensorSources sources;
   if (!base.empty()) sources.files.push_back(&base.front());
   ContentSearch search(base, next, bytes);
-  for (const Tensor& tensor : next.tensors()) {
-    Found found = find_by_name(base, tensor);
-    if (found.tensor == nullptr) found = search.find(tensor);
+  std::vector<Found> by_name;
+  for (const Tensor& tensor : next.tensors()) by_name.push_back(find_by_name(base, tensor));
+  const bool are_doubtful = names_have_moved(base, next, by_name, search);
+  for (std::size_t i = 0; i < by_name.size(); ++i) {
+    const Tensor& tensor = next.tensors()[i];
+    Found found = by_name[i];
+    const bool is_doubtful =
+        found.tensor != nullptr && are_doubtful && !search.agrees(tensor, found, k_sample_stretches);
+    if (found.tensor == nullptr || is_doubtful) {
+      const Found by_content = search.find(tensor);
+      if (by_content.tensor != nullptr) found = by_content;
+    }
     if (found.tensor == nullptr) {
       if (!base.empty()) sources.exceptions[tensor.name] = std::nullopt;
       sources.places.emplace_back();

@@ -25,8 +25,10 @@ struct TensorSources {
 
 /// A tensor is looked for by name, in base.front() first, then in the other files. One whose name is nowhere is looked
 /// for by its content: among the tensors of the same dtype and number of elements, for one that agrees in most of a
-/// sample of elements. Those whose names end most alike are looked at, and the first of those that are still without a
-/// counterpart. A wrong guess costs bytes, never bits.
+/// sample of elements. Those whose names end most alike are looked at, those with the same numbers in their names or
+/// one that is a little larger or smaller, and the first of those that are still without a counterpart. So is one whose
+/// name stands for something else, where the tensors of the file have changed and a few of them show that: layers were
+/// dropped or inserted. A wrong guess costs bytes, never bits.
 TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes);
 
 }  // namespace wdelta

@@ -175,6 +175,23 @@ class CheckpointsTest(testing.Case):
         shown = json.loads(self.run_ok("show", self.repo, "--json"))
         self.assertEqual(shown["fetch_bytes"], pulled["fetched_bytes"])
 
+    def test_two_sets_of_weights_with_the_same_tensors(self):
+        model = self.some_weights(count=24, elements=6000)
+        ema = self.moved(model, 0.3)
+        for model_count, ema_count in ((1, 3), (1, 2), (2, 5)):
+            files = {**self.sharded(model, model_count, "model/"), **self.sharded(ema, ema_count, "ema/")}
+            report = self.push(files)
+        self.assertEqual(report["changed"], 0, report)
+        self.assert_small(report)
+        files = {"unet/w.safetensors": safetensors.encode(model), "unet_ema/w.safetensors": safetensors.encode(ema)}
+        self.push(files)
+        report = self.push({path.replace("w.", "w.fp16."): content for path, content in files.items()})
+        self.assertEqual((report["changed"], report["stored_bytes"]), (0, 0), report)
+        ema = self.moved(ema, 0.001)
+        self.assert_small(self.push({"unet/w.safetensors": safetensors.encode(model),
+                                     "unet_ema/w.safetensors": safetensors.encode(ema)}))
+        self.check_all()
+
     def test_directories_that_are_named_for_the_step_and_ranks_with_the_same_tensors(self):
         ranks = [self.some_weights(count=4, elements=30000) for _ in range(3)]
         states = [self.random.randbytes(MIB + 1000) for _ in range(3)]

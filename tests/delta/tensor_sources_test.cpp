@@ -4,6 +4,8 @@
 
 #include "delta/deltas.hpp"
 
+#include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 
 namespace wdelta {
@@ -153,6 +155,69 @@ TEST_CASE("names that are there are believed: two that were swapped cost bytes, 
   const PlacedFile next = shard_of({renamed(b, "a"), renamed(a, "b")});
   CHECK(sources_of({base}, next) == std::map<std::string, std::string>{{"a", "m:a"}, {"b", "m:b"}});
   CHECK(delta_bytes({base}, next) < 4 * next.bytes.size());
+}
+
+TEST_CASE("layers behind one that was dropped or inserted are found under the numbers that they had") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const auto name = [](int layer, const char* part) { return "model.layers." + std::to_string(layer) + part; };
+  constexpr std::array<const char*, 3> k_parts = {".mlp.up.weight", ".mlp.down.weight", ".norm.weight"};
+  std::vector<std::vector<TestTensor>> layers;
+  for (int i = 0; i < 90; ++i) {
+    layers.push_back({});
+    for (const char* part : k_parts) layers.back().push_back(drawn_weights(name(i, part), 600, random));
+  }
+  std::vector<TestTensor> before;
+  for (const auto& layer : layers) before.insert(before.end(), layer.begin(), layer.end());
+  // As (how many layers stay as they are, how many are dropped behind them).
+  for (const auto& [stay, dropped] : {std::pair(41, 1), std::pair(0, 2), std::pair(88, 1), std::pair(30, 8)}) {
+    CAPTURE(stay);
+    std::vector<TestTensor> after;
+    std::map<std::string, std::string> expected;
+    for (int i = 0; i < 90 - dropped; ++i) {
+      const int was = i < stay ? i : i + dropped;
+      for (std::size_t part = 0; part < k_parts.size(); ++part) {
+        after.push_back(renamed(trained(layers[static_cast<std::size_t>(was)][part], random), name(i, k_parts[part])));
+        expected[name(i, k_parts[part])] = "m:" + name(was, k_parts[part]);
+      }
+    }
+    // Where few layers have moved, those tensors that are looked at may show none.
+    if (stay < 80) {
+      CHECK(sources_of({shard_of(before)}, shard_of(after)) == expected);
+      // And inserted again.
+      const auto inserted = sources_of({shard_of(after)}, shard_of(before));
+      for (const auto& [now, was] : expected) CHECK(inserted.at(was.substr(2)) == "m:" + now);
+    }
+    CHECK(delta_bytes({shard_of(before)}, shard_of(after)) < shard_of(after).bytes.size() * 2 / 3);
+  }
+}
+
+TEST_CASE("tensors with other names in other files are found by the numbers of their layers") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  constexpr std::array<std::pair<const char*, const char*>, 4> k_parts = {{{".self_attn.q_proj", ".attention.wq"},
+                                                                           {".self_attn.o_proj", ".attention.wo"},
+                                                                           {".mlp.gate", ".ffn.w1"},
+                                                                           {".mlp.up", ".ffn.w3"}}};
+  std::vector<PlacedFile> shards;
+  std::vector<TestTensor> whole;
+  std::map<std::string, std::string> expected;
+  for (int shard = 0; shard < 3; ++shard) {
+    std::vector<TestTensor> tensors;
+    for (int layer = 20 * shard; layer < 20 * shard + 20; ++layer) {
+      for (const auto& [hf, other] : k_parts) {
+        tensors.push_back(drawn_weights("model.layers." + std::to_string(layer) + hf + ".weight", 600, random));
+        const std::string now = "layers." + std::to_string(layer) + other + ".weight";
+        whole.push_back(renamed(trained(tensors.back(), random), now));
+        expected[now] = std::to_string(shard) + ":" + tensors.back().name;
+      }
+    }
+    // In the order of their names, as savers write them.
+    std::ranges::sort(tensors, {}, &TestTensor::name);
+    shards.push_back(shard_of(tensors, std::to_string(shard)));
+  }
+  std::ranges::sort(whole, {}, &TestTensor::name);
+  CHECK(sources_of(shards, shard_of(whole, "whole")) == expected);
 }
 
 TEST_CASE("a tensor of another shape keeps its source, one of another size or dtype starts afresh") {
