@@ -45,15 +45,19 @@ OpenedCommit open_commit(const std::string& argument, Context& context) {
   return {std::move(repository), std::move(commit)};
 }
 
+bool names_commit(const std::string& argument) {
+  std::error_code ignored;
+  return !std::filesystem::exists(argument, ignored) &&
+         (argument.find('@') != std::string::npos || has_scheme(argument));
+}
+
 Checkpoint open_checkpoint(const std::string& argument, Context& context, const PathFilter& filter) {
   std::error_code ignored;
-  const bool is_path = std::filesystem::exists(argument, ignored);
   if (std::filesystem::exists(std::filesystem::path(argument) / "wdelta.json", ignored)) {
     throw Error(Fault::usage, argument, "is a repository or a delta, not a checkpoint",
                 "REPO@REV names the checkpoint of a commit");
   }
-  if (is_path || (argument.find('@') == std::string::npos && !has_scheme(argument)))
-    return Checkpoint::open(argument, Shards::required, filter);
+  if (!names_commit(argument)) return Checkpoint::open(argument, Shards::required, filter);
   OpenedCommit opened = open_commit(argument, context);
   return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
 }

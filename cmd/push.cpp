@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "format.hpp"
 #include "push_base.hpp"
+#include "repo/commit_checkpoint.hpp"
 #include "say.hpp"
 #include "user/author.hpp"
 
@@ -58,10 +59,15 @@ PathFilter filter_of(const PushArguments& arguments) {
   return filter;
 }
 
-Checkpoint open_to_push(const PushArguments& arguments, Context& context) {
+Checkpoint open_to_push(const PushArguments& arguments, PushOptions& options, Context& context) {
   if (!std::filesystem::is_directory(arguments.checkpoint)) {
     if (!arguments.include.empty() || !arguments.exclude.empty())
       throw Error(Fault::usage, arguments.checkpoint, "is no directory, so there is nothing to include or exclude");
+    if (!arguments.wait_stable_s && names_commit(arguments.checkpoint)) {
+      const OpenedCommit opened = open_commit(arguments.checkpoint, context);
+      options.source = CommitSource{opened.repository->id(), opened.commit.id};
+      return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
+    }
     if (!arguments.wait_stable_s) return open_checkpoint(arguments.checkpoint, context);
   }
   const PathFilter filter = filter_of(arguments);
@@ -146,7 +152,7 @@ int run_push(const PushArguments& arguments, Context& context) {
   if (arguments.compress_anchors) options.whole = WholeWeights::compressed;
   options.state_directory = context.state_directory();
   options.base = base_options(arguments.base, filter_of(arguments));
-  const Checkpoint checkpoint = open_to_push(arguments, context);
+  const Checkpoint checkpoint = open_to_push(arguments, options, context);
   if (checkpoint.files().empty()) {
     throw Error(Fault::usage, arguments.checkpoint, "has no files to push",
                 "see --include, --exclude and .wdeltaignore in wdelta help push");

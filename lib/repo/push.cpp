@@ -8,6 +8,7 @@
 #include "base/path.hpp"
 #include "base/reader_digest.hpp"
 #include "repo/file_keeper.hpp"
+#include "repo/gc_plan.hpp"
 #include "repo/previous_checkpoint.hpp"
 #include "store/store_space.hpp"
 
@@ -47,6 +48,21 @@ struct Parent {
     recipes = RecipeGraph::of(base.book.recipes);
   }
 };
+
+// What the commit that is pushed again is made of, unless it is given up, or of a push that never ended: then gc may be
+// about to take it.
+void add_recipes_of(RecipeGraph& graph, const Repository& repository, const CommitSource& source) {
+  if (source.repository_id != repository.id()) return;
+  const auto plan = read_gc_plan(repository.store());
+  if (plan && std::ranges::find(plan->keys, commit_key(source.commit)) != plan->keys.end()) return;
+  std::vector<Recipe> recipes;
+  for (const StoredBook& stored : repository.read_books(source.commit)) {
+    if (stored.book.squashed) return;
+    recipes.insert(recipes.end(), stored.book.recipes.begin(), stored.book.recipes.end());
+  }
+  graph.add(recipes);
+  graph.settle();
+}
 
 bool is_same_commit(const Manifest& tip, const Manifest& next) {
   const auto same_file = [](const ManifestFile& a, const ManifestFile& b) {
@@ -243,6 +259,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     at_hand = std::move(base.at_hand);
     report.base = base.report;
   }
+  if (options.source) add_recipes_of(parent.recipes, repository, *options.source);
   if (options.at_hand && parent.commit && options.at_hand->commit == parent.commit->id)
     at_hand = options.at_hand->files;
   std::optional<PreviousCheckpoint> previous;

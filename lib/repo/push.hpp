@@ -35,6 +35,12 @@ struct CommitAtHand {
   FilesAtHand files;
 };
 
+/// The commit that a checkpoint is read from.
+struct CommitSource {
+  std::string repository_id;
+  Digest commit;
+};
+
 struct PushOptions {
   std::string branch = k_main_branch;
   std::optional<std::string> tag;
@@ -42,6 +48,7 @@ struct PushOptions {
   WholeWeights whole = WholeWeights::plain;  ///< of anchors, and of weights without a counterpart in the parent
   std::optional<HubBaseOptions> base;        ///< what a branch without commits begins with
   std::optional<CommitAtHand> at_hand;       ///< looked at where the branch stands at that commit
+  std::optional<CommitSource> source;        ///< of the same repository: what it has is not stored again
   std::filesystem::path state_directory;     ///< empty, or of no use: noted, and nothing is kept on this machine
 };
 

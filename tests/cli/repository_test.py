@@ -50,6 +50,25 @@ class RepositoryTest(testing.Case):
             wrong = self.run_fails(10, "verify", self.scratch / "one", f"{self.repo}@{self.ids[i - 1]}")
             self.assertRegex(wrong.out, r"model-0000\d-of-\d{5}.safetensors: differs.*\n  tensors that differ: model\.")
 
+    def test_a_commit_that_is_pushed_again_is_not_stored_again(self):
+        weights = self.some_weights(2, 300_000)
+        for step, dtype in enumerate(("BF16", "F32", "BF16")):
+            # In between nothing of it is left, and the parent's book knows nothing of the first.
+            tensors = weights if dtype == "BF16" else self.some_weights(2, 300_000, dtype)
+            self.write_weights(f"{step}/model.safetensors", tensors)
+        for step in range(2):
+            self.run_ok("push", self.scratch / str(step), self.repo, "--step", step)
+        report = json.loads(self.run_ok("push", f"{self.repo}@step:0", self.repo, "--step", 2, "--json"))
+        self.assertEqual(report["stored_bytes"], 0, report)
+        self.run_ok("squash", self.repo, "step:0..step:2")
+        self.run_ok("gc", self.repo, "--grace", "0d")
+        self.run_ok("verify", "--deep", self.repo)
+        self.run_ok("pull", self.repo, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.scratch / "2")
+        # A copy elsewhere has what it needs.
+        self.run_ok("push", f"{self.repo}@main", self.scratch / "other")
+        self.run_ok("verify", "--deep", self.scratch / "other")
+
     def test_small_files_alone_are_not_looked_for(self):
         for i in range(2):
             self.write("side/config.json", b"%d" % i)

@@ -311,6 +311,18 @@ class SquashTest(testing.Case):
         self.assertGreater(done["planned"], 2)
         self.pulls_only(self.everything())
 
+    def test_what_gc_is_going_to_remove_is_stored_again(self):
+        sorted((self.repo / "branches/main").iterdir())[-1].unlink()
+        for planned in (False, True):
+            branch = "again" if planned else "before"
+            self.run_ok("branch", self.repo, branch, self.ids[-2])
+            told = json.loads(self.run_ok("push", f"{self.repo}@{self.ids[-1]}", self.repo, "--branch", branch, "--json",
+                                          *ANCHOR, "--step", 100))
+            self.assertEqual(told["stored_bytes"] > 0, planned, told)
+            for path in (self.repo / "branches" / branch).iterdir():
+                path.unlink()
+            self.gc("--grace", "1h")
+
     def test_what_a_killed_gc_had_moved_aside_comes_back(self):
         had = testing.describe(self.repo / "objects")
         for number, path in enumerate(sorted(path for path in (self.repo / "objects").rglob("*") if path.is_file())):
