@@ -100,7 +100,7 @@ BookChanges changes_after(const History& history, const std::set<Digest>& given_
 }
 
 void carry_out(BookChanges changes, Repository& repository) {
-  for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(book_key(id, repository.put_book(id, book)));
+  for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(repository.put_book(id, book));
   // Those of commits that are given up last: where they are gone all else is done.
   std::vector<std::string> keys(changes.old_keys.begin(), changes.old_keys.end());
   std::stable_partition(keys.begin(), keys.end(), [&](const std::string& key) {

@@ -170,10 +170,12 @@ HubBase bring_base(Repository& repository, const HubBaseOptions& options, const 
   BaseKeeper keeper(repository, options, at, execution);
   for (const ModelFile& file : files) manifest.files.push_back(keeper.keep(file, base));
   base.book = {keeper.finish(), {}};
-  manifest.recipes = blake3(to_text(base.book));
+  // As text, whatever its length: versions of zstd differ.
+  const BookBytes book{to_text(base.book)};
+  manifest.recipes = book.digest();
   const std::string text = to_text(manifest);
   base.commit.id = base.report.id = blake3(text);
-  repository.put_book(base.commit.id, base.book);
+  repository.put_book(base.commit.id, book);
   repository.store().put(commit_key(base.commit.id), text);
   return base;
 }

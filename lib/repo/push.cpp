@@ -300,11 +300,12 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
 
   if (parent.commit) manifest.ancestors = ancestors_of_child(parent.commit->id, parent.commit->manifest);
   const RecipeBook book{book_for(manifest, parent.recipes, keeper.objects().recipes()), {}};
-  manifest.recipes = blake3(to_text(book));
+  const BookBytes book_bytes = bytes_of(book);
+  manifest.recipes = book_bytes.digest();
   const std::string text = to_text(manifest);
   commit.id = report.id = blake3(text);
   if (options.tag) read_free_tag(repository, *options.tag, commit.id, execution);
-  repository.put_book(commit.id, book);
+  repository.put_book(commit.id, book_bytes);
   repository.store().put(commit_key(commit.id), text);
   repository.store().flush();
   repository.refs().move(RefKind::branch, options.branch, parent.branch, commit.id, execution);

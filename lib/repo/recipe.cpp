@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/recipe.hpp"
 
+#include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/path.hpp"
+#include "engine/frame.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <queue>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -119,6 +122,54 @@ RecipeBook book_from(std::string_view text, const std::string& object) {
     book.recipes.push_back(recipe_from(value, version, object));
   if (json.contains("squashed")) book.squashed = string_member(json, "squashed", object);
   return book;
+}
+
+namespace {
+
+constexpr std::size_t k_longest_plain_book = std::size_t{256} << 10;
+constexpr std::uint64_t k_longest_book = std::uint64_t{1} << 30;
+
+// What a frame of that size may hold: the digests alone leave a book no smaller than a twelfth.
+std::uint64_t most_text_bytes(std::uint64_t frame_bytes) {
+  return std::min(k_longest_book, (std::uint64_t{1} << 20) + 32 * frame_bytes);
+}
+
+std::span<const std::uint8_t> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string text_of_frame(std::string_view frame, const std::string& object) {
+  try {
+    const std::uint64_t size_bytes = FrameReader::content_bytes(as_bytes(frame));
+    if (size_bytes > most_text_bytes(frame.size())) {
+      throw Error(Fault::corrupt, object,
+                  fmt::format("holds {} bytes, at most {} expected", size_bytes, most_text_bytes(frame.size())));
+    }
+    std::string text(size_bytes, '\0');
+    FrameReader().read(as_bytes(frame), {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+    return text;
+  } catch (const Error& error) {
+    if (!error.object().empty()) throw;
+    throw Error(error.fault(), object, error.what());
+  }
+}
+
+}  // namespace
+
+Digest BookBytes::digest() const { return blake3(bytes); }
+
+BookBytes bytes_of(const RecipeBook& book) {
+  BookBytes plain{to_text(book)};
+  if (plain.bytes.size() <= k_longest_plain_book) return plain;
+  std::string frame(plain.bytes.size(), '\0');
+  frame.resize(FrameWriter(FrameContent::bytes)
+                   .write(as_bytes(plain.bytes), {}, {reinterpret_cast<std::uint8_t*>(frame.data()), frame.size()}));
+  if (frame.empty() || plain.bytes.size() > most_text_bytes(frame.size())) return plain;
+  return {std::move(frame), true};
+}
+
+RecipeBook book_from(const BookBytes& stored, const std::string& object) {
+  return stored.is_frame ? book_from(text_of_frame(stored.bytes, object), object) : book_from(stored.bytes, object);
 }
 
 RecipeGraph RecipeGraph::of(const std::vector<Recipe>& recipes) {

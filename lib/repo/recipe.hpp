@@ -63,6 +63,19 @@ std::string to_text(const RecipeBook& book);
 /// Throws corrupt, naming `object`; unsupported for a book of a newer version.
 RecipeBook book_from(std::string_view text, const std::string& object);
 
+/// The bytes of a book as they are stored.
+struct BookBytes {
+  std::string bytes;
+  bool is_frame = false;  ///< a zstd frame of the text, else that itself
+
+  Digest digest() const;
+};
+
+/// A frame where the text is long.
+BookBytes bytes_of(const RecipeBook& book);
+/// Throws as book_from() does.
+RecipeBook book_from(const BookBytes& stored, const std::string& object);
+
 /// All recipes that are known, and for each digest the cheapest way to have it.
 class RecipeGraph {
  public:

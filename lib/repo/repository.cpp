@@ -18,17 +18,35 @@ constexpr std::uint64_t k_longest_document = std::uint64_t{1} << 30;
 
 std::string book_folder(const Digest& commit) { return "recipes/" + commit.hex() + "/"; }
 
+constexpr std::string_view k_text_suffix = ".json";
+constexpr std::string_view k_frame_suffix = ".json.zst";
+
+struct BookName {
+  Digest digest;
+  bool is_frame = false;
+};
+
+// What the key of a book says of it; nothing where it is none.
+std::optional<BookName> book_named(const std::string& key) {
+  const std::string name = std::filesystem::path(key).filename().string();
+  for (const bool is_frame : {false, true}) {
+    const std::string_view suffix = is_frame ? k_frame_suffix : k_text_suffix;
+    if (!name.ends_with(suffix)) continue;
+    const auto digest = Digest::parse(std::string_view(name).substr(0, name.size() - suffix.size()));
+    if (digest) return BookName{*digest, is_frame};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
 
-std::string book_key(const Digest& commit, const Digest& book) { return book_folder(commit) + book.hex() + ".json"; }
-
 std::optional<Digest> commit_of_book(const std::string& key) {
   const std::filesystem::path path = key;
   const auto commit = Digest::parse(path.parent_path().filename().string());
-  const auto book = Digest::parse(path.stem().string());
-  return commit && book && key == book_key(*commit, *book) ? commit : std::nullopt;
+  const bool is_book = commit && book_named(key) && key == book_folder(*commit) + path.filename().string();
+  return is_book ? commit : std::nullopt;
 }
 
 namespace {
@@ -126,12 +144,12 @@ std::optional<std::vector<StoredBook>> Repository::try_to_read(std::span<const S
   std::vector<StoredBook> books;
   for (const Store::Listed& each : listed) {
     const std::string object = name() + "/" + each.key;
-    const auto text = get_text(*store_, each.key, k_longest_document);
-    if (!text) return std::nullopt;
-    const std::string file = std::filesystem::path(each.key).filename().string();
-    if (blake3(*text).hex() + ".json" != file)
+    auto bytes = get_text(*store_, each.key, k_longest_document);
+    if (!bytes) return std::nullopt;
+    const auto name = book_named(each.key);
+    if (!name || blake3(*bytes) != name->digest)
       throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-    books.push_back({each.key, book_from(*text, object), each.written_ms});
+    books.push_back({each.key, book_from(BookBytes{std::move(*bytes), name->is_frame}, object), each.written_ms});
   }
   return books;
 }
@@ -151,11 +169,11 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit, std::span<c
   return books ? std::move(*books) : read_books(commit);
 }
 
-Digest Repository::put_book(const Digest& commit, const RecipeBook& book) {
-  const std::string text = to_text(book);
-  const Digest digest = blake3(text);
-  store_->put(book_key(commit, digest), text);
-  return digest;
+std::string Repository::put_book(const Digest& commit, const BookBytes& book) {
+  std::string key = book_folder(commit) + book.digest().hex();
+  key += book.is_frame ? k_frame_suffix : k_text_suffix;
+  store_->put(key, book.bytes);
+  return key;
 }
 
 RecipeGraph Repository::recipes(const Commit& commit) const {

@@ -62,8 +62,9 @@ class Repository {
   std::vector<StoredBook> read_books(const Digest& commit) const;
   /// The same where `listed` are the keys of its books by now: without a request for them unless one of them is gone.
   std::vector<StoredBook> read_books(const Digest& commit, std::span<const Store::Listed> listed) const;
-  /// Adds a book to a commit; returns its digest.
-  Digest put_book(const Digest& commit, const RecipeBook& book);
+  /// Adds a book to a commit; returns its key.
+  std::string put_book(const Digest& commit, const RecipeBook& book) { return put_book(commit, bytes_of(book)); }
+  std::string put_book(const Digest& commit, const BookBytes& book);
 
   /// The commit that a revision names (wdelta(1), "Revisions"). Throws not_found, or usage when it is ambiguous or not
   /// in the grammar.
@@ -92,7 +93,6 @@ class Repository {
 };
 
 std::string commit_key(const Digest& id);
-std::string book_key(const Digest& commit, const Digest& book);
 /// The commit whose recipe book has that key; nothing when it is the key of none.
 std::optional<Digest> commit_of_book(const std::string& key);
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// book_from on any bytes, and the graph of what it takes.
+// book_from on any bytes, those that begin like a frame taken for one, and the graph of what it takes.
 #include "base/error.hpp"
 #include "repo/recipe.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size_bytes) {
   using namespace wdelta;
   try {
-    const RecipeBook parsed = book_from({reinterpret_cast<const char*>(bytes), size_bytes}, "input");
+    const std::string input(reinterpret_cast<const char*>(bytes), size_bytes);
+    const bool is_frame = input.starts_with("\x28\xb5\x2f\xfd");
+    const RecipeBook parsed = book_from(BookBytes{input, is_frame}, "input");
     const std::vector<Recipe>& book = parsed.recipes;
     const RecipeBook again = book_from(to_text(parsed), "again");
     if (again.recipes != book || again.squashed != parsed.squashed) std::abort();

@@ -2,7 +2,9 @@
 #include "repo/recipe.hpp"
 
 #include "base/blake3.hpp"
+#include "base/error.hpp"
 #include "base/json.hpp"
+#include "engine/frame.hpp"
 #include "repo/recipe_pool.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
@@ -44,6 +46,55 @@ TEST_CASE("a recipe book reads back as it was written") {
   CHECK(book_from(to_text(RecipeBook{book, {}}), "book").recipes == book);
   CHECK(book_from(to_text(RecipeBook{{}, {}}), "book").recipes.empty());
   CHECK(book_from(to_text(RecipeBook{{}, "2026-11-21T06:15:00Z"}), "book").squashed == "2026-11-21T06:15:00Z");
+}
+
+TEST_CASE("a long book is kept as a frame, and reads back") {
+  std::vector<Recipe> recipes;
+  const auto kept = [&] { return bytes_of(RecipeBook{recipes, {}}); };
+  while (to_text(RecipeBook{recipes, {}}).size() + 1000 < (256U << 10)) {
+    for (int i = 0; i < 2; ++i) recipes.push_back(delta(std::to_string(recipes.size()), 5, {"a"}));
+  }
+  CHECK_FALSE(kept().is_frame);
+  CHECK(kept().bytes == to_text(RecipeBook{recipes, {}}));
+  for (int i = 0; i < 10; ++i) recipes.push_back(delta(std::to_string(recipes.size()), 5, {"a"}));
+  const BookBytes stored = kept();
+  REQUIRE(stored.is_frame);
+  CHECK(stored.bytes.size() < (256U << 10) / 2);
+  CHECK(stored.digest() == blake3(stored.bytes));
+  CHECK(book_from(stored, "book").recipes == recipes);
+  CHECK(book_from(BookBytes{to_text(RecipeBook{recipes, {}})}, "book").recipes == recipes);
+  // What repeats itself too much for a frame is kept as text.
+  const std::vector<Recipe> alike(100'000, whole("a", 10));
+  CHECK_FALSE(bytes_of(RecipeBook{alike, {}}).is_frame);
+  CHECK(book_from(bytes_of(RecipeBook{alike, {}}), "book").recipes == alike);
+}
+
+TEST_CASE("a frame that is cut, damaged, followed by bytes or holds too much is no book") {
+  std::vector<Recipe> recipes;
+  for (int i = 0; i < 1500; ++i) recipes.push_back(delta(std::to_string(i), 5, {std::to_string(i - 1)}));
+  const BookBytes stored = bytes_of(RecipeBook{recipes, {}});
+  REQUIRE(stored.is_frame);
+  const auto fault_with = [&](std::string bytes) {
+    return fault_of([&] { book_from(BookBytes{std::move(bytes), true}, "book"); });
+  };
+  for (const std::size_t length : {std::size_t{0}, std::size_t{3}, stored.bytes.size() / 2, stored.bytes.size() - 1})
+    CHECK(fault_with(stored.bytes.substr(0, length)) == Fault::corrupt);
+  CHECK(fault_with(stored.bytes + "x") == Fault::corrupt);
+  CHECK(fault_with(to_text(RecipeBook{recipes, {}})) == Fault::corrupt);
+  CHECK(fault_of([&] { book_from(BookBytes{stored.bytes, false}, "book"); }) == Fault::corrupt);
+  const std::string blanks(std::size_t{40} << 20, ' ');
+  std::string bomb(blanks.size(), '\0');
+  bomb.resize(FrameWriter(FrameContent::bytes)
+                  .write({reinterpret_cast<const std::uint8_t*>(blanks.data()), blanks.size()}, {},
+                         {reinterpret_cast<std::uint8_t*>(bomb.data()), bomb.size()}));
+  REQUIRE(bomb.size() > 0);
+  try {
+    book_from(BookBytes{bomb, true}, "book");
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK(error.object() == "book");
+    CHECK(std::string(error.what()).find("holds 41943040 bytes, at most") != std::string::npos);
+  }
 }
 
 TEST_CASE("a pool keeps each recipe once") {
