@@ -40,33 +40,51 @@ class Followable {
   std::set<std::string> lost_references_;
 };
 
-/// A commit with files that cannot be made, and what of it is worth looking for.
-struct BrokenCommit {
+/// A commit with recipes that cannot be followed.
+struct DamagedCommit {
   Digest id;
   const HistoryCommit* commit = nullptr;
-  std::vector<Recipe> left;  // recipes that can be followed
-  std::map<Digest, std::uint64_t> wanted_sizes;
+  std::vector<Recipe> left;                      // recipes that can be followed
+  std::vector<FileIdentity> lacking;             // files that these do not make
+  std::map<Digest, std::uint64_t> wanted_sizes;  // what is worth looking for, where there are some
 };
 
-/// Of the history's commits, or of that one even if it was given up.
-std::vector<BrokenCommit> find_broken(const History& history, const std::optional<Digest>& only,
-                                      const Followable& can_follow) {
-  std::vector<BrokenCommit> broken;
+/// Of the history's commits, or that one even if it was given up.
+std::vector<DamagedCommit> find_damaged(const History& history, const std::optional<Digest>& only,
+                                        const Followable& can_follow) {
+  std::vector<DamagedCommit> damaged;
   for (const auto& [id, commit] : history.commits()) {
     if (!only && history.is_given_up(id)) continue;
-    BrokenCommit found{id, &commit, {}, {}};
+    DamagedCommit found{id, &commit, {}, {}, {}};
+    bool is_whole = true;
     for (const Recipe& recipe : commit.recipes_without({})) {
       if (can_follow(recipe)) {
         found.left.push_back(recipe);
       } else {
+        is_whole = false;
         found.wanted_sizes[recipe.digest] = recipe.size_bytes;
       }
     }
-    const std::vector<FileIdentity> files = commit.lacking(RecipeGraph::of(found.left));
-    for (const FileIdentity& file : files) found.wanted_sizes[file.digest] = file.size_bytes;
-    if (!files.empty()) broken.push_back(std::move(found));
+    found.lacking = commit.lacking(RecipeGraph::of(found.left));
+    for (const FileIdentity& file : found.lacking) found.wanted_sizes[file.digest] = file.size_bytes;
+    if (found.lacking.empty()) found.wanted_sizes.clear();
+    if (!is_whole || !found.lacking.empty()) damaged.push_back(std::move(found));
   }
-  return broken;
+  return damaged;
+}
+
+/// Puts one book with these recipes in place of all books of a commit, which they are enough for. Returns the keys of
+/// those that can go.
+std::vector<std::string> replace_books(Repository& repository, const DamagedCommit& damaged,
+                                       const RecipeGraph& recipes) {
+  const HistoryCommit& commit = *damaged.commit;
+  const RecipeBook book{recipes.book_for(commit.digests(), k_recent_ancestors), {}};
+  const std::string key = repository.put_book(damaged.id, book);
+  std::vector<std::string> old_keys;
+  for (const HistoryBook& old : commit.books) {
+    if (old.key != key && !old.squashed) old_keys.push_back(old.key);
+  }
+  return old_keys;
 }
 
 }  // namespace
@@ -75,10 +93,10 @@ RepairReport repair(Repository& repository, const std::optional<Digest>& commit,
                     const Execution& execution) {
   execution.progress->begin("looking for what is lost", 0);
   const History history = commit ? History::read_one(repository, *commit) : History::read(repository, execution);
-  const std::vector<BrokenCommit> broken = find_broken(history, commit, Followable(repository, history, execution));
+  const std::vector<DamagedCommit> damaged = find_damaged(history, commit, Followable(repository, history, execution));
   std::map<Digest, std::uint64_t> wanted;
   std::set<std::uint64_t> wanted_sizes;
-  for (const BrokenCommit& each : broken) {
+  for (const DamagedCommit& each : damaged) {
     wanted.insert(each.wanted_sizes.begin(), each.wanted_sizes.end());
     for (const auto& [digest, size_bytes] : each.wanted_sizes) wanted_sizes.insert(size_bytes);
   }
@@ -103,17 +121,28 @@ RepairReport repair(Repository& repository, const std::optional<Digest>& commit,
   objects.finish();
   report.stored_bytes = objects.stored_bytes();
 
-  for (const BrokenCommit& each : broken) {
+  // What cannot be followed goes, once there is another way to all files of the commit: readers would try it first, and
+  // the books of pushes to come hold only the cheapest way to what lies far back.
+  std::vector<std::string> old_keys;
+  for (const DamagedCommit& each : damaged) {
     std::vector<Recipe> added;
     std::ranges::copy_if(objects.recipes(), std::back_inserter(added),
                          [&](const Recipe& recipe) { return each.wanted_sizes.contains(recipe.digest); });
-    if (!added.empty()) repository.put_book(each.id, {added, {}});
-    added.insert(added.end(), each.left.begin(), each.left.end());
-    const std::vector<FileIdentity> files = each.commit->lacking(RecipeGraph::of(added));
-    for (const FileIdentity& file : files) report.missing.push_back({each.id, file});
-    report.repaired_commits += files.empty() ? 1 : 0;
+    RecipeGraph graph;
+    graph.add(each.left);
+    graph.add(added);
+    graph.settle();
+    const std::vector<FileIdentity> missing = each.commit->lacking(graph);
+    if (missing.empty()) {
+      std::ranges::copy(replace_books(repository, each, graph), std::back_inserter(old_keys));
+    } else if (!added.empty()) {
+      repository.put_book(each.id, {added, {}});
+    }
+    for (const FileIdentity& file : missing) report.missing.push_back({each.id, file});
+    report.repaired_commits += missing.empty() && !each.lacking.empty() ? 1 : 0;
   }
   repository.store().flush();
+  repository.store().remove_all(old_keys);
   return report;
 }
 

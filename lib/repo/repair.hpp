@@ -25,9 +25,10 @@ struct RepairReport {
 };
 
 /// Looks for files that commits need and that cannot be had: objects that are gone or cut short, references to models
-/// that are gone. Stores whole those that `copy` has, told by their digests, and adds recipes for them; removes
-/// nothing. Only `commit` is looked at where one is given, else all but those that squash gave up. Objects are told by
-/// their sizes; they are not read.
+/// that are gone. Stores whole those that `copy` has, told by their digests, and adds recipes for them. Where all files
+/// of a commit can be made then, one book without recipes that cannot be followed takes the place of those that it had;
+/// no other is removed. Only `commit` is looked at where one is given, else all but those that squash gave up. Objects
+/// are told by their sizes; they are not read.
 RepairReport repair(Repository& repository, const std::optional<Digest>& commit, const Checkpoint& copy,
                     const Execution& execution);
 

@@ -170,8 +170,10 @@ class DamageTest(testing.Case):
             self.assertIn("another way is taken", said.err)
             self.assert_comes_back(repo, step)
             shutil.rmtree(self.scratch / "out")
+        self.assertIn(anchor.name, self.run_fails(5, "verify", repo, says="push --repair").out)
         self.assertIn("nothing is missing", self.run_ok("push", "--repair", "--base", step, repo))
-        self.assertIn(anchor.name, self.run_fails(5, "verify", repo).out)
+        self.run_ok("verify", "--deep", repo)
+        self.assertEqual(self.run_any("pull", repo, self.scratch / "out").err.count("another way"), 0)
 
     def test_an_anchor_makes_a_file_whose_delta_is_damaged(self):
         repo, added, step = self.two_steps("-q", "--anchor", "now")
@@ -188,6 +190,20 @@ class DamageTest(testing.Case):
             shutil.rmtree(self.scratch / "there")
         self.assertIn(delta.name, self.run_fails(5, "verify", repo).out)
 
+    def test_what_repair_restored_is_known_to_pushes_far_ahead(self):
+        repo, added, step = self.two_steps("--compress-anchors", "--anchor=never")
+        for path in added:
+            path.unlink()
+        self.run_ok("push", "--repair", "--base", step, repo)
+        tensors = [(name, *rest) for name, rest in safetensors.decode((step / "model.safetensors").read_bytes()).items()]
+        for i in range(68):
+            tensors = self.moved(tensors, 0.0001)
+            self.write_weights("c/model.safetensors", tensors)
+            self.run_ok("push", self.scratch / "c", repo, "--anchor", "never")
+        self.run_ok("pull", repo, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.scratch / "c")
+        self.run_ok("verify", repo)
+
     def test_what_repair_restored_is_what_is_read(self):
         for name, options in (("compressed", ("--compress-anchors",)), ("pack", ("-q",))):
             with self.subTest(name):
@@ -197,6 +213,7 @@ class DamageTest(testing.Case):
                 self.run_fails(5, "pull", repo, self.scratch / "out", says="push --repair")
                 self.run_ok("push", "--repair", "--base", step, repo)
                 self.assert_comes_back(repo, step)
+                self.run_ok("verify", "--deep", repo)
                 for folder in ("repo", "out", "a", "b", "state"):
                     shutil.rmtree(self.scratch / folder, ignore_errors=True)
 
