@@ -95,7 +95,6 @@ std::vector<const FileIdentity*> files_of_deltas(const Manifest& manifest, const
 // them than can be called quick. What all files of the commit are made of is fetched once: where shards were cut anew
 // each of them is made of several of those before.
 std::vector<const FileIdentity*> files_that_want_an_anchor(const Manifest& manifest, const RecipeGraph& graph) {
-  constexpr std::uint64_t k_longest_chain = 64;
   std::vector<Digest> all;
   for (const ManifestFile& file : manifest.files) {
     if (!file.content && graph.can_make(file.identity.digest)) all.push_back(file.identity.digest);
@@ -103,7 +102,8 @@ std::vector<const FileIdentity*> files_that_want_an_anchor(const Manifest& manif
   const std::map<Digest, std::uint64_t> shares = graph.shares_of_cost(all);
   std::vector<const FileIdentity*> files = files_of_deltas(manifest, graph);
   std::erase_if(files, [&](const FileIdentity* file) {
-    return graph.chain_length(file->digest) < k_longest_chain && shares.at(file->digest) / 2 <= file->size_bytes;
+    return graph.chain_length(file->digest) < RecipeGraph::k_longest_chain &&
+           shares.at(file->digest) / 2 <= file->size_bytes;
   });
   return files;
 }

@@ -199,6 +199,7 @@ void RecipeGraph::settle() {
     bool is_reference;  // of ways that cost the same, rather one that needs nobody else
     Digest digest;
     std::size_t recipe;
+    bool begins_at_hand;
     bool operator>(const Candidate& other) const {
       return std::tie(cost_bytes, chain_length, is_reference) >
              std::tie(other.cost_bytes, other.chain_length, other.is_reference);
@@ -215,13 +216,18 @@ void RecipeGraph::settle() {
   const auto is_superseded = [&](const Recipe& recipe) {
     return recipe.is_delta && recipe.base.empty() && plain.contains(recipe.digest);
   };
+  std::set<Digest> whole;
+  for (const Recipe& recipe : recipes_) {
+    if (recipe.base.empty() && !is_superseded(recipe)) whole.insert(recipe.digest);
+  }
   const auto offer = [&](std::size_t index) {
     const Recipe& recipe = recipes_[index];
-    Candidate candidate{recipe.bytes.length, 0, recipe.reference.has_value(), recipe.digest, index};
+    Candidate candidate{recipe.bytes.length, 0, recipe.reference.has_value(), recipe.digest, index, false};
     for (const Digest& base : recipe.base) {
       const Way& way = ways_.at(base);
       candidate.cost_bytes = add_costs(candidate.cost_bytes, way.cost_bytes);
       candidate.chain_length = std::max(candidate.chain_length, way.chain_length + 1);
+      candidate.begins_at_hand |= way.begins_at_hand;
     }
     queue.push(candidate);
   };
@@ -231,11 +237,15 @@ void RecipeGraph::settle() {
     for (const Digest& base : recipes_[i].base) used_by[base].push_back(i);
     if (recipes_[i].base.empty() && !is_superseded(recipes_[i])) offer(i);
   }
-  for (const Digest& digest : at_hand_) queue.push({0, 0, false, digest, k_at_hand});
+  for (const Digest& digest : at_hand_) queue.push({0, 0, false, digest, k_at_hand, true});
   while (!queue.empty()) {
     const Candidate next = queue.top();
     queue.pop();
-    if (!ways_.emplace(next.digest, Way{next.cost_bytes, next.chain_length, next.recipe}).second) continue;
+    // Its turn comes later: it is in the queue as well. Else no anchor would be of use that costs more than a chain
+    // from a compressed file.
+    if (next.chain_length >= k_longest_chain && !next.begins_at_hand && whole.contains(next.digest)) continue;
+    const Way way{next.cost_bytes, next.chain_length, next.recipe, next.begins_at_hand};
+    if (!ways_.emplace(next.digest, way).second) continue;
     for (const std::size_t i : used_by[next.digest]) {
       if (--missing_bases[i] == 0) offer(i);
     }

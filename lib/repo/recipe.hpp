@@ -79,6 +79,9 @@ RecipeBook book_from(const BookBytes& stored, const std::string& object);
 /// All recipes that are known, and for each digest the cheapest way to have it.
 class RecipeGraph {
  public:
+  /// From so many deltas on a file that is stored whole is made of that instead, whatever it costs, by who has nothing.
+  static constexpr std::uint64_t k_longest_chain = 64;
+
   /// Of these recipes and no others, settled.
   static RecipeGraph of(const std::vector<Recipe>& recipes);
   /// Adds recipes; ones that are there already count once.
@@ -130,6 +133,7 @@ class RecipeGraph {
     std::uint64_t cost_bytes = 0;
     std::uint64_t chain_length = 0;
     std::size_t recipe = k_at_hand;  // index in recipes_
+    bool begins_at_hand = true;
   };
   std::vector<Recipe> recipes_;
   std::vector<Digest> at_hand_;

@@ -247,5 +247,24 @@ class OnTheHub(Steps, HubCase):
         self.walk(HUB_REPO)
 
 
+class LongChains(testing.Case):
+    def test_anchors_are_of_use_where_the_first_was_compressed(self):
+        repo = self.scratch / "repo"
+        tensors = [(name, dtype, shape, bytes(0x3a + byte % 4 if i % 2 else byte for i, byte in enumerate(content)))
+                   for name, dtype, shape, content in self.some_weights(1, 600_000)]
+        anchors = []
+        for step in range(70):
+            self.write_weights("c/model.safetensors", tensors)
+            options = ["--compress-anchors"] if step == 0 else []
+            told = json.loads(self.run_ok("push", self.scratch / "c", repo, "--json", *options))
+            anchors += [step] if told["anchor_bytes"] else []
+            tensors = self.moved(tensors, 0.0001)
+        self.assertEqual(anchors, [64])
+        shown = json.loads(self.run_ok("show", repo, "--json"))
+        self.assertEqual(shown["files"][0]["fetch"], "anchor and 5 deltas")
+        self.run_ok("pull", repo, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.scratch / "c")
+
+
 if __name__ == "__main__":
     testing.main()

@@ -298,6 +298,28 @@ TEST_CASE("what is at hand costs nothing and is made of nothing") {
   CHECK(needed.size() == 2);
 }
 
+TEST_CASE("where the cheapest way is as long as a chain may be, a file stored whole is taken") {
+  // Compressed at the beginning, so that every chain is cheaper than a plain anchor.
+  std::vector<Recipe> book = {delta("0", 600, {})};
+  for (int i = 1; i <= 200; ++i) book.push_back(delta(std::to_string(i), 1, {std::to_string(i - 1)}));
+  const auto made = [](int i) { return blake3(std::to_string(i)); };
+  CHECK(RecipeGraph::of(book).chain_length(made(200)) == 200);
+  book.push_back(whole("10", 1000));
+  book.push_back(whole("64", 1000));
+  book.push_back(whole("100", 1000));
+  const RecipeGraph graph = RecipeGraph::of(book);
+  CHECK(graph.chain_length(made(10)) == 10);
+  CHECK(graph.cost(made(63)) == 663);
+  CHECK(graph.is_stored_whole(made(64)));
+  CHECK(graph.chain_length(made(99)) == 35);
+  CHECK(graph.chain_length(made(128)) == 28);
+  // Nothing is fetched whole instead of a few deltas more by who has an old version.
+  RecipeGraph with_old = graph;
+  with_old.add_at_hand(made(0));
+  with_old.settle();
+  CHECK(with_old.cost(made(200)) == 200);
+}
+
 TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be made") {
   const RecipeGraph graph = RecipeGraph::of({delta("x", 1, {"y"}), delta("y", 1, {"x"}), delta("self", 1, {"self"}),
                                              delta("z", 1, {"x", "a"}), whole("a", 10), delta("a", 1, {"b"}),
