@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/file_version.hpp"
 
+#include "base/cached_reader.hpp"
 #include "base/hashing_reader.hpp"
 #include "base/parallel.hpp"
 #include "base/reader_digest.hpp"
@@ -26,16 +27,20 @@ FileVersion whole_version(FileIdentity identity, std::shared_ptr<const ByteReade
 
 namespace {
 
+std::shared_ptr<const ByteReader> read_by_another(const FileVersion& base) {
+  return base.rebuilt ? std::make_shared<CachedReader>(base.rebuilt) : base.reader();
+}
+
 // A base as the delta sees it. Deltas that see it alike are resolved together, block by block; else one reads what the
 // other makes: the same bytes may be an opaque file in one commit and a safetensors file in the next, by their name.
 std::shared_ptr<const RebuiltFile> seen_by(const DeltaDescription& delta, const FileVersion& base) {
   if (delta.opaque == nullptr) {
     const bool has_tensors = base.rebuilt && !base.rebuilt->is_opaque();
-    return has_tensors ? base.rebuilt : RebuiltFile::from_file(base.reader());
+    return has_tensors ? base.rebuilt : RebuiltFile::from_file(read_by_another(base));
   }
   const auto layout = SafetensorsHeader::of_bytes(delta.result.size_bytes, *delta.opaque);
   if (base.rebuilt && base.rebuilt->header().is_laid_out_like(layout)) return base.rebuilt;
-  return RebuiltFile::from_bytes(base.reader(), delta.result.size_bytes, *delta.opaque);
+  return RebuiltFile::from_bytes(read_by_another(base), delta.result.size_bytes, *delta.opaque);
 }
 
 }  // namespace

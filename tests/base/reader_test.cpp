@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
+#include "base/cached_reader.hpp"
 #include "base/reader_digest.hpp"
+#include "testing/counting_reader.hpp"
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
@@ -48,6 +50,41 @@ TEST_CASE("the digest of a reader is BLAKE3 of its bytes, at every thread count 
       for (const Stage stage : {Stage::read, Stage::hash, Stage::write}) CHECK(stages.total(stage).bytes == size);
     }
   }
+}
+
+TEST_CASE("what is read in overlapping parts is made once, by each reader for itself, and forgotten with it") {
+  std::mt19937_64 random(testing::seed());
+  CAPTURE(testing::seed());
+  constexpr std::size_t k_piece = std::size_t{256} << 10;
+  for (const std::size_t size : {std::size_t{1}, k_piece, 3 * k_piece + 5}) {
+    const auto bytes = testing::random_bytes(random, size);
+    const auto other_bytes = testing::random_bytes(random, size);
+    const auto counted = std::make_shared<testing::CountingReader>(bytes);
+    {
+      const CachedReader cached(counted);
+      const CachedReader other(std::make_shared<testing::CountingReader>(other_bytes));
+      CHECK(cached.size_bytes() == size);
+      CHECK(cached.name() == "counted");
+      for (int i = 0; i < 200; ++i) {
+        const std::size_t offset = random() % size;
+        std::vector<std::uint8_t> part(std::min<std::size_t>(size - offset, random() % (2 * k_piece)));
+        for (const auto& [reader, expected] : {std::pair(&cached, &bytes), std::pair(&other, &other_bytes)}) {
+          reader->read_at(offset, part);
+          REQUIRE(std::equal(part.begin(), part.end(), expected->begin() + static_cast<std::ptrdiff_t>(offset)));
+        }
+      }
+      CHECK(read_all(cached) == bytes);
+      CHECK(counted->read_bytes() == size);
+    }
+    CHECK(read_all(CachedReader(counted)) == bytes);
+    CHECK(counted->read_bytes() == 2 * size);
+  }
+  // More than is kept, and by several threads.
+  const auto bytes = testing::random_bytes(random, 600 * k_piece + 7);
+  const CachedReader large(std::make_shared<testing::CountingReader>(bytes));
+  testing::RecordedProgress progress;
+  CHECK(digest_of(large, Execution{4, &progress, {}}) == blake3(bytes));
+  CHECK(read_all(large) == bytes);
 }
 
 TEST_CASE("a slice reads its part and nothing else, and must lie inside") {

@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "delta/deltas.hpp"
 #include "delta/opaque_coding.hpp"
+#include "testing/counting_reader.hpp"
 #include "testing/fault.hpp"
 
 #include <doctest/doctest.h>
@@ -300,6 +301,26 @@ TEST_CASE("the coding that a sample chooses is one that pays, and none for noise
       CHECK(pays(made.bytes.size(), size));
     }
   }
+}
+
+TEST_CASE("deltas of tensors and of opaque files in turn: what each is made of is made about once") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  std::vector<TestTensor> tensors = {weights("a", 300'000, random), weights("b", 200'001, random)};
+  PlacedFile last{"m.safetensors", safetensors_file(tensors)};
+  const auto counted = std::make_shared<CountingReader>(last.bytes);
+  FileVersion version = whole_version({last.path, last.bytes.size(), blake3(last.bytes)}, counted, Fault::corrupt);
+  constexpr int k_turns = 14;
+  for (int turn = 0; turn < k_turns; ++turn) {
+    tensors = with_changes(std::move(tensors), 0.002, random);
+    const PlacedFile next{last.path, safetensors_file(tensors)};
+    const Bytes delta = turn % 2 == 0 ? make_opaque_delta({last}, next, "BF16").bytes : make_delta({last}, next).bytes;
+    version = delta_version(open_delta(delta), {version}, engines().back());
+    last = next;
+  }
+  CHECK((written(version) == last.bytes));
+  // Its digest is read too, and the header of each layer.
+  CHECK(counted->read_bytes() < 4 * last.bytes.size());
 }
 
 }  // namespace wdelta
