@@ -5,6 +5,7 @@
 #include "base/moment.hpp"
 #include "repo/gc_plan.hpp"
 #include "repo/history.hpp"
+#include "repo/stored_objects.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -78,13 +79,15 @@ struct BookChanges {
 };
 
 // The recipes of commits that were squashed long enough ago go, and those that led through them from books of others.
-BookChanges changes_after(const History& history, const std::set<Digest>& given_up) {
+BookChanges changes_after(const History& history, const std::set<Digest>& given_up, const StoredObjects& objects) {
   const std::set<Digest> gone = history.files_only_of(given_up);
   BookChanges changes;
   for (const auto& [id, commit] : history.commits()) {
     if (given_up.contains(id) || !commit.uses(gone)) continue;
-    const RecipeGraph graph = RecipeGraph::of(commit.recipes_without(gone));
-    // Pushed while squash ran: it leads through what is gone, and goes on doing so.
+    std::vector<Recipe> left = commit.recipes_without(gone);
+    std::erase_if(left, [&](const Recipe& recipe) { return !objects.have(recipe); });
+    const RecipeGraph graph = RecipeGraph::of(left);
+    // Pushed while squash ran, or what squash relied upon is lost: it leads through what is gone, and goes on doing so.
     if (commit.first_lacking(graph)) continue;
     changes.new_books[id] = {graph.book_for(commit.digests(), k_recent_ancestors), {}};
     for (const HistoryBook& book : commit.books) changes.old_keys.insert(book.key);
@@ -171,7 +174,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
   require_recipes(history, unfinished);
-  BookChanges changes = changes_after(history, expired(history, now_s, grace));
+  BookChanges changes = changes_after(history, expired(history, now_s, grace), StoredObjects(store));
   report.given_up = changes.given_up;
   if (mode == GcMode::carry_out) {
     const bool any = !changes.old_keys.empty();

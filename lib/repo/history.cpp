@@ -163,6 +163,13 @@ std::set<Digest> History::files_only_of(const std::set<Digest>& given_up) const 
   return only;
 }
 
+void History::forget(const std::function<bool(const Recipe&)>& is_lost) {
+  for (auto& [id, commit] : commits_) {
+    for (HistoryBook& book : commit.books)
+      std::erase_if(book.recipes, [&](const Recipe* recipe) { return is_lost(*recipe); });
+  }
+}
+
 std::vector<Recipe> History::recipes_without(const std::set<Digest>& digests) const {
   std::unordered_set<const Recipe*> seen;
   std::vector<Recipe> left;

@@ -6,6 +6,7 @@
 #include "repo/repository.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,6 +66,8 @@ class History {
   bool is_given_up(const Digest& id) const { return at(id).is_squashed() && !is_landmark(id); }
   /// The digests of files of `given_up` commits that no other commit has which is not given up as well.
   std::set<Digest> files_only_of(const std::set<Digest>& given_up) const;
+  /// Forgets the recipes of all books that are lost: whoever builds on what is left cannot build upon these.
+  void forget(const std::function<bool(const Recipe&)>& is_lost);
   /// All recipes of all books but those that make or need one of these digests, each once.
   std::vector<Recipe> recipes_without(const std::set<Digest>& digests) const;
 

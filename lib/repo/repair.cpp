@@ -6,9 +6,9 @@
 #include "repo/history.hpp"
 #include "repo/object_writer.hpp"
 #include "repo/reference_check.hpp"
+#include "repo/stored_objects.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -19,9 +19,8 @@ namespace {
 /// Tells the recipes that can be followed from those that cannot.
 class Followable {
  public:
-  Followable(const Repository& repository, const History& history, const Execution& execution) {
-    for (const Store::Listed& listed : repository.store().list("objects/"))
-      object_sizes_[std::filesystem::path(listed.key).filename().string()] = listed.size_bytes;
+  Followable(const Repository& repository, const History& history, const Execution& execution)
+      : objects_(repository.store()) {
     std::vector<Recipe> recipes = history.recipes_without({});
     std::erase_if(recipes, [](const Recipe& recipe) { return !recipe.reference; });
     for (const LostReference& lost : find_lost_references(repository, recipes, execution))
@@ -29,14 +28,11 @@ class Followable {
   }
 
   bool operator()(const Recipe& recipe) const {
-    if (recipe.reference) return !lost_references_.contains(recipe.reference->name());
-    const auto object = object_sizes_.find(recipe.bytes.object);
-    return object != object_sizes_.end() && recipe.bytes.offset <= object->second &&
-           recipe.bytes.length <= object->second - recipe.bytes.offset;
+    return recipe.reference ? !lost_references_.contains(recipe.reference->name()) : objects_.have(recipe);
   }
 
  private:
-  std::map<std::string, std::uint64_t> object_sizes_;
+  StoredObjects objects_;
   std::set<std::string> lost_references_;
 };
 

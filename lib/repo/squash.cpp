@@ -7,6 +7,7 @@
 #include "repo/file_keeper.hpp"
 #include "repo/history.hpp"
 #include "repo/previous_checkpoint.hpp"
+#include "repo/stored_objects.hpp"
 #include "store/store_space.hpp"
 
 #include <algorithm>
@@ -172,7 +173,9 @@ std::set<Digest> gone_with(const History& history, const std::set<Digest>& befor
 SquashReport squash(Repository& repository, const std::optional<Digest>& from, const Digest& to, SquashInto into,
                     SquashMode mode, const Engine& engine, const Execution& execution) {
   execution.progress->begin("reading the history", 0);
-  const History history = History::read(repository, execution);
+  History history = History::read(repository, execution);
+  const StoredObjects objects(repository.store());
+  history.forget([&](const Recipe& recipe) { return !objects.have(recipe); });
   std::vector<Digest> path = history.between(from, to);
   std::ranges::reverse(path);
   SquashReport report;

@@ -259,6 +259,39 @@ class SquashTest(testing.Case):
         self.assertEqual({path: after.get(path) for path in before}, before)
         self.assertFalse([path for path in after if path not in before and path.startswith("recipes/")])
 
+    def lose(self, since):
+        """Removes the largest object that is not among those."""
+        added = [path for path in (self.repo / "objects").rglob("*") if path.is_file() and path not in since]
+        max(added, key=lambda path: path.stat().st_size).unlink()
+
+    def anchored_in_between(self):
+        """Four commits, the third with an anchor; returns the objects from before it."""
+        self.repo, self.steps, self.ids = self.scratch / "anchored", [], []
+        self.tensors = self.some_weights(2, 300_000)
+        for i in range(2):
+            self.ids.append(self.push(self.next_step(), "--step", i))
+        before = {path for path in (self.repo / "objects").rglob("*") if path.is_file()}
+        self.ids.append(self.run_ok("push", self.next_step(), self.repo, "--anchor", "now", "--step", 2).strip())
+        self.ids.append(self.push(self.next_step(), "--step", 3))
+        return before
+
+    def test_what_is_lost_is_not_relied_upon(self):
+        for lost_first in (True, False):
+            with self.subTest(lost_first=lost_first):
+                before = self.anchored_in_between()
+                if lost_first:
+                    self.lose(before)
+                self.squash("step:0..step:2")
+                if not lost_first:
+                    self.lose(before)
+                self.gc("--grace", "0d")
+                self.gc("--grace", "0d")
+                for i in (0, 2, 3):
+                    self.run_ok("pull", f"{self.repo}@{self.ids[i]}", self.scratch / "out", "-f")
+                    self.assert_same_tree(self.scratch / "out", self.steps[i])
+                for folder in ("anchored", "out", "state", "step-0", "step-1", "step-2", "step-3"):
+                    shutil.rmtree(self.scratch / folder, ignore_errors=True)
+
     def test_gc_waits_twice(self):
         self.squash("step:1..main")
         self.assertEqual(self.gc("--grace", "1h")["given_up"], [])
