@@ -31,7 +31,8 @@ Declared Declared::one_of(const std::vector<std::string>& choices) const {
 }
 
 Declared Declared::repeated() const {
-  return Declared(option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  // Else it would take all words behind it, those of arguments too.
+  return Declared(option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false));
 }
 
 Declared Declared::needs(const Declared& other) const { return Declared(option_->needs(other.option_)); }

@@ -18,11 +18,16 @@ std::vector<ManifestFile> FileKeeper::keep(std::span<const CheckpointFile> files
       TaskRuns{ahead.size()}, *execution_,
       [&] { return [&](std::size_t turn, std::size_t) { return compared_ahead(files[ahead[turn]]); }; },
       [&](std::size_t turn, Incoming incoming) { kept[ahead[turn]] = keep(std::move(incoming)); });
-  std::vector<ManifestFile> all;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    execution_->check_stop();
-    all.push_back(kept[i] ? std::move(*kept[i]) : keep(open(files[i])));
+  // Weights first: the same bytes under a name that says nothing, as of a blob of the Hub's cache, are known then.
+  for (const bool are_weights : {true, false}) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (kept[i] || is_weights(files[i].path) != are_weights) continue;
+      execution_->check_stop();
+      kept[i] = keep(open(files[i]));
+    }
   }
+  std::vector<ManifestFile> all;
+  for (auto& file : kept) all.push_back(std::move(*file));
   return all;
 }
 

@@ -2,6 +2,7 @@
 """Checkpoints as they are: whatever a training run does to its files from one save to the next, every commit comes back
 bit for bit, forwards and backwards, and what did not change is not uploaded again."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -288,6 +289,17 @@ class CheckpointsTest(testing.Case):
                 self.run_ok("verify", "--deep", self.repo)
                 self.check_all()
                 shutil.rmtree(self.scratch / "there")
+
+    def test_a_cache_of_the_hub_is_stored_once(self):
+        tensors = self.weights_with_few_exponents()
+        for step in range(3):
+            content = safetensors.encode(tensors)
+            blob = hashlib.sha256(content).hexdigest()
+            report = self.push({f"blobs/{blob}": content, "snapshots/main/model.safetensors": content})
+            if step > 0:
+                self.assert_small(report)
+            tensors = self.moved(tensors, 0.001)
+        self.check_all()
 
     def test_a_checkpoint_with_a_copy_of_the_one_before_is_squashed(self):
         tensors, kept = self.weights_with_few_exponents(), {}

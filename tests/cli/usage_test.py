@@ -22,6 +22,16 @@ class MistypedTest(testing.Case):
         self.assert_hint("wdelta --help lists the commands", "", says="'': is no command")
         self.assert_hint("wdelta --help lists the commands", "x" * 100000, says=f"{'x' * 4096} ... {'x' * 4096}: is no command")
 
+    def test_an_option_that_may_be_repeated_takes_one_word(self):
+        self.write("a/f", "x")
+        for i, words in enumerate(("--exclude blobs a REPO", "a --exclude blobs REPO", "--exclude=blobs a REPO",
+                                   "--meta k=v a REPO", "--include f a REPO", "--meta k=v --meta l=w a REPO",
+                                   "--include f --exclude g --include h a REPO")):
+            where = {"a": self.scratch / "a", "REPO": self.scratch / f"repo-{i}"}
+            self.run_ok("push", *(where.get(word, word) for word in words.split()))
+        shown = json.loads(self.run_ok("show", self.scratch / "repo-5", "--json"))
+        self.assertEqual(shown["meta"], {"k": "v", "l": "w"})
+
     def test_a_command_that_lacks_is_told_in_json_too(self):
         done = self.run_any("--json")
         self.assertEqual((done.code, json.loads(done.out)["error"]["status"]), (2, 2))
