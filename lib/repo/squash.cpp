@@ -8,6 +8,7 @@
 #include "repo/history.hpp"
 #include "repo/previous_checkpoint.hpp"
 #include "repo/stored_objects.hpp"
+#include "repo/version_finder.hpp"
 #include "store/store_space.hpp"
 
 #include <algorithm>
@@ -45,9 +46,10 @@ class Squash {
       previous.emplace(*repository_, *base, *base_graph, std::nullopt, *engine_, *execution_);
     }
     const RecipeGraph nothing_known;
-    FileKeeper keeper(*repository_, into == SquashInto::delta ? known : nothing_known, base ? &*base : nullptr,
-                      previous ? &*previous : nullptr, *engine_, *execution_,
+    FileKeeper keeper(*repository_, nothing_known, base ? &*base : nullptr, previous ? &*previous : nullptr, *engine_,
+                      *execution_,
                       into == SquashInto::compressed_anchor ? WholeWeights::compressed : WholeWeights::plain);
+    const bool led_through_gone = history_->at(target).uses(gone_);
     const std::shared_ptr<const Repository> not_owned(repository_, [](const Repository*) {});
     const Checkpoint files = checkpoint_of(not_owned, commit, *engine_, *execution_);
     std::vector<const FileIdentity*> lacking;
@@ -55,7 +57,7 @@ class Squash {
     for (const ManifestFile& file : commit.manifest.files) {
       const Digest& digest = file.identity.digest;
       const bool made = known.can_make(digest) && (into == SquashInto::delta || known.is_stored_whole(digest));
-      if (file.content || made) continue;
+      if (file.content || (made && (!led_through_gone || is_made_by(known, file.identity)))) continue;
       lacking.push_back(&file.identity);
       lacking_bytes += file.identity.size_bytes;
     }
@@ -112,6 +114,21 @@ class Squash {
   std::uint64_t stored_bytes() const { return stored_bytes_; }
 
  private:
+  // Read, as what is given up may be the only other way.
+  bool is_made_by(const RecipeGraph& recipes, const FileIdentity& file) const {
+    NoProgress unwatched;
+    const Execution silent{execution_->threads, &unwatched, execution_->stop};
+    try {
+      VersionFinder finder(*repository_, recipes, *engine_, silent);
+      write_version(finder.find(file), nullptr, silent);
+      return true;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::corrupt) throw;
+      execution_->progress->note(fmt::format("{}: {}: storing {} again", error.object(), error.what(), file.path));
+      return false;
+    }
+  }
+
   RecipeGraph graph_without_gone(const HistoryCommit& commit) const {
     RecipeGraph graph;
     graph.add(commit.recipes_without(gone_));

@@ -259,31 +259,41 @@ class SquashTest(testing.Case):
         self.assertEqual({path: after.get(path) for path in before}, before)
         self.assertFalse([path for path in after if path not in before and path.startswith("recipes/")])
 
-    def lose(self, since):
-        """Removes the largest object that is not among those."""
+    def newest_large(self, since):
+        """The largest object that is not among those."""
         added = [path for path in (self.repo / "objects").rglob("*") if path.is_file() and path not in since]
-        max(added, key=lambda path: path.stat().st_size).unlink()
+        return max(added, key=lambda path: path.stat().st_size)
 
-    def anchored_in_between(self):
+    def anchored_in_between(self, *options):
         """Four commits, the third with an anchor; returns the objects from before it."""
         self.repo, self.steps, self.ids = self.scratch / "anchored", [], []
-        self.tensors = self.some_weights(2, 300_000)
+        self.tensors = self.some_weights(2, 600_000)
+        for i, (name, dtype, shape, content) in enumerate(self.tensors):
+            content = bytearray(content)  # with few exponents, so that an anchor can be compressed
+            content[1::2] = bytes(0x3a + byte % 4 for byte in content[1::2])
+            self.tensors[i] = (name, dtype, shape, bytes(content))
         for i in range(2):
             self.ids.append(self.push(self.next_step(), "--step", i))
         before = {path for path in (self.repo / "objects").rglob("*") if path.is_file()}
-        self.ids.append(self.run_ok("push", self.next_step(), self.repo, "--anchor", "now", "--step", 2).strip())
+        self.ids.append(self.run_ok("push", self.next_step(), self.repo, "--anchor", "now", "--step", 2,
+                                    *options).strip())
         self.ids.append(self.push(self.next_step(), "--step", 3))
         return before
 
     def test_what_is_lost_is_not_relied_upon(self):
-        for lost_first in (True, False):
-            with self.subTest(lost_first=lost_first):
-                before = self.anchored_in_between()
-                if lost_first:
-                    self.lose(before)
+        for how in ("lost before", "lost behind", "damaged before"):
+            with self.subTest(how):
+                before = self.anchored_in_between("--compress-anchors")
+                anchor = self.newest_large(before)
+                if how == "lost before":
+                    anchor.unlink()
+                if how == "damaged before":
+                    content = bytearray(anchor.read_bytes())
+                    content[len(content) // 2] ^= 1
+                    anchor.write_bytes(content)
                 self.squash("step:0..step:2")
-                if not lost_first:
-                    self.lose(before)
+                if how == "lost behind":
+                    anchor.unlink()
                 self.gc("--grace", "0d")
                 self.gc("--grace", "0d")
                 for i in (0, 2, 3):
