@@ -66,8 +66,8 @@ void PullWriter::fetch_ahead(const ManifestFile& file, const Execution& executio
     if (recipe.is_delta && expected != objects_.end()) deltas.emplace_back(&recipe, &expected->second);
   }
   const auto look = [&](std::size_t i) {
-    const auto& [recipe, source] = deltas[i];
-    return source->look([&] { return open(recipe->bytes.object); });
+    const Recipe* recipe = deltas[i].first;
+    return deltas[i].second->look([&] { return open(recipe->bytes.object); });
   };
   for_each_read(repository_->store(), deltas.size(), execution.stop, look);
   // The rest of what is large, for which a reader makes several requests by itself.
