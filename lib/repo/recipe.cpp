@@ -301,6 +301,10 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
     if (in_book.emplace(recipe.digest, where, recipe.bytes.offset).second) book.push_back(recipe);
   };
   for (const auto& [digest, recipe] : best_ones) add_once(recipe);
+  // Few, and ways around a delta that is lost.
+  for (const Recipe& recipe : recipes_) {
+    if (recipe.base.empty() && best_ones.contains(recipe.digest)) add_once(recipe);
+  }
 
   std::set<Digest> seen;
   std::vector<Digest> generation = files;

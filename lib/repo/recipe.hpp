@@ -123,8 +123,9 @@ class RecipeGraph {
     std::vector<std::string> objects;
   };
   Sources sources_of(const Digest& digest) const;
-  /// What a book for these files holds: their best recipes back to files stored whole, and every other recipe of theirs
-  /// up to `generations` deltas back, so that who has an old version comes from there though an anchor lies between.
+  /// What a book for these files holds: their best recipes back to files stored whole, all that store one of these
+  /// versions whole, and every other recipe of theirs up to `generations` deltas back, so that who has an old version
+  /// comes from there though an anchor lies between.
   std::vector<Recipe> book_for(const std::vector<Digest>& files, std::size_t generations) const;
 
  private:

@@ -320,6 +320,24 @@ TEST_CASE("where the cheapest way is as long as a chain may be, a file stored wh
   CHECK(with_old.cost(made(200)) == 200);
 }
 
+TEST_CASE("a book knows all that store a version whole, however far back") {
+  std::vector<Recipe> recipes = {delta("0", 600, {})};
+  for (int i = 1; i <= 100; ++i) recipes.push_back(delta(std::to_string(i), 1, {std::to_string(i - 1)}));
+  recipes.push_back(whole("3", 1000));                // dearer than the three deltas
+  recipes.push_back(delta("3", 700, {"elsewhere"}));  // of no use
+  recipes.push_back(whole("of another chain", 1));    // neither
+  const RecipeGraph graph = RecipeGraph::of(recipes);
+  REQUIRE(graph.chain_length(blake3("100")) == 100);
+  const std::vector<Recipe> book = graph.book_for({blake3("100")}, 64);
+  CHECK(book.size() == 102);
+  CHECK(std::ranges::find(book, whole("3", 1000)) != book.end());
+  // So that a delta between the two that is lost is gone around.
+  const auto is_lost = [](const Recipe& recipe) { return recipe.digest == blake3("2"); };
+  const RecipeGraph left = RecipeGraph::of(book).without(is_lost, [](const Digest&) { return false; });
+  REQUIRE(left.can_make(blake3("100")));
+  CHECK(left.chain_length(blake3("100")) == 97);
+}
+
 TEST_CASE("cycles make nothing out of nothing, and do no harm to what can be made") {
   const RecipeGraph graph = RecipeGraph::of({delta("x", 1, {"y"}), delta("y", 1, {"x"}), delta("self", 1, {"self"}),
                                              delta("z", 1, {"x", "a"}), whole("a", 10), delta("a", 1, {"b"}),
