@@ -45,6 +45,10 @@ OpenedCommit open_commit(const std::string& argument, Context& context) {
   return {std::move(repository), std::move(commit)};
 }
 
+Checkpoint checkpoint_of(const OpenedCommit& opened, Context& context) {
+  return wdelta::checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
+}
+
 bool names_commit(const std::string& argument) {
   std::error_code ignored;
   return !std::filesystem::exists(argument, ignored) &&
@@ -58,8 +62,7 @@ Checkpoint open_checkpoint(const std::string& argument, Context& context, const 
                 "REPO@REV names the checkpoint of a commit");
   }
   if (!names_commit(argument)) return Checkpoint::open(argument, Shards::required, filter);
-  OpenedCommit opened = open_commit(argument, context);
-  return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
+  return checkpoint_of(open_commit(argument, context), context);
 }
 
 }  // namespace wdelta::cmd

@@ -84,6 +84,7 @@ struct OpenedCommit {
 /// Opens the repository with what the options and the environment say of its store.
 Repository open_repository(const std::string& location, Context& context);
 OpenedCommit open_commit(const std::string& location, Context& context);
+Checkpoint checkpoint_of(const OpenedCommit& opened, Context& context);
 /// Whether a checkpoint argument is no path but REPO@REV.
 bool names_commit(const std::string& argument);
 /// A checkpoint argument: a path, or REPO@REV.

@@ -8,7 +8,6 @@
 #include "context.hpp"
 #include "format.hpp"
 #include "push_base.hpp"
-#include "repo/commit_checkpoint.hpp"
 #include "say.hpp"
 #include "user/author.hpp"
 
@@ -66,7 +65,7 @@ Checkpoint open_to_push(const PushArguments& arguments, PushOptions& options, Co
     if (!arguments.wait_stable_s && names_commit(arguments.checkpoint)) {
       const OpenedCommit opened = open_commit(arguments.checkpoint, context);
       options.source = CommitSource{opened.repository->id(), opened.commit.id};
-      return checkpoint_of(opened.repository, opened.commit, context.engine(), context.execution());
+      return checkpoint_of(opened, context);
     }
     if (!arguments.wait_stable_s) return open_checkpoint(arguments.checkpoint, context);
   }

@@ -36,15 +36,6 @@ Way way_to(const ManifestFile& file, const RecipeGraph& recipes) {
   return way;
 }
 
-// For all files of a commit together.
-std::uint64_t fetched_bytes(const Manifest& manifest, const RecipeGraph& recipes) {
-  std::vector<Digest> digests;
-  for (const ManifestFile& file : manifest.files) {
-    if (!file.content) digests.push_back(file.identity.digest);
-  }
-  return recipes.cost_together(digests);
-}
-
 Json to_json(const Commit& commit, const RecipeGraph& recipes) {
   const Manifest& manifest = commit.manifest;
   Json meta = Json::object();
@@ -68,7 +59,7 @@ Json to_json(const Commit& commit, const RecipeGraph& recipes) {
           {"step", manifest.step ? Json(*manifest.step) : Json(nullptr)},
           {"meta", meta},
           {"size", manifest.size_bytes()},
-          {"fetch_bytes", fetched_bytes(manifest, recipes)},
+          {"fetch_bytes", recipes.cost_together(manifest.stored_digests())},
           {"files", files}};
 }
 
@@ -98,7 +89,7 @@ void print_commit(const Commit& commit, const RecipeGraph& recipes, const Contex
                context.verbose > 0 ? digest : digest.substr(0, 16), way.words, size_text(way.bytes)});
   }
   fmt::print("{}{} files, {}; {} to fetch from nothing\n", table.text(), manifest.files.size(),
-             size_text(manifest.size_bytes()), size_text(fetched_bytes(manifest, recipes)));
+             size_text(manifest.size_bytes()), size_text(recipes.cost_together(manifest.stored_digests())));
 }
 
 int run_show(const std::string& location, Context& context) {

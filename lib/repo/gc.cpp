@@ -79,7 +79,9 @@ struct BookChanges {
 };
 
 // The recipes of commits that were squashed long enough ago go, and those that led through them from books of others.
-BookChanges changes_after(const History& history, const std::set<Digest>& given_up, const StoredObjects& objects) {
+BookChanges changes_after(const History& history, const std::set<Digest>& given_up, const Store& store) {
+  if (given_up.empty()) return {};
+  const StoredObjects objects(store);
   const std::set<Digest> gone = history.files_only_of(given_up);
   BookChanges changes;
   for (const auto& [id, commit] : history.commits()) {
@@ -174,7 +176,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
   require_recipes(history, unfinished);
-  BookChanges changes = changes_after(history, expired(history, now_s, grace), StoredObjects(store));
+  BookChanges changes = changes_after(history, expired(history, now_s, grace), store);
   report.given_up = changes.given_up;
   if (mode == GcMode::carry_out) {
     const bool any = !changes.old_keys.empty();

@@ -91,6 +91,14 @@ std::uint64_t Manifest::size_bytes() const {
   return total;
 }
 
+std::vector<Digest> Manifest::stored_digests() const {
+  std::vector<Digest> digests;
+  for (const ManifestFile& file : files) {
+    if (!file.content) digests.push_back(file.identity.digest);
+  }
+  return digests;
+}
+
 std::string to_text(const Manifest& manifest) {
   Json meta = Json::object();
   for (const auto& [key, value] : manifest.meta) meta[key] = value;

@@ -41,6 +41,8 @@ struct Manifest {
 
   const ManifestFile* find(std::string_view path) const;
   std::uint64_t size_bytes() const;
+  /// Of the files whose bytes are not in the manifest.
+  std::vector<Digest> stored_digests() const;
 };
 
 inline constexpr std::size_t k_inline_file_bytes = std::size_t{64} << 10;

@@ -74,11 +74,7 @@ bool is_same_commit(const Manifest& tip, const Manifest& next) {
 std::vector<Recipe> book_for(const Manifest& manifest, RecipeGraph graph, const std::vector<Recipe>& added) {
   graph.add(added);
   graph.settle();
-  std::vector<Digest> files;
-  for (const ManifestFile& file : manifest.files) {
-    if (!file.content) files.push_back(file.identity.digest);
-  }
-  return graph.book_for(files, k_recent_ancestors);
+  return graph.book_for(manifest.stored_digests(), k_recent_ancestors);
 }
 
 // The files that can be made, but not of one object alone.
@@ -95,11 +91,7 @@ std::vector<const FileIdentity*> files_of_deltas(const Manifest& manifest, const
 // them than can be called quick. What all files of the commit are made of is fetched once: where shards were cut anew
 // each of them is made of several of those before.
 std::vector<const FileIdentity*> files_that_want_an_anchor(const Manifest& manifest, const RecipeGraph& graph) {
-  std::vector<Digest> all;
-  for (const ManifestFile& file : manifest.files) {
-    if (!file.content && graph.can_make(file.identity.digest)) all.push_back(file.identity.digest);
-  }
-  const std::map<Digest, std::uint64_t> shares = graph.shares_of_cost(all);
+  const std::map<Digest, std::uint64_t> shares = graph.shares_of_cost(manifest.stored_digests());
   std::vector<const FileIdentity*> files = files_of_deltas(manifest, graph);
   std::erase_if(files, [&](const FileIdentity* file) {
     return graph.chain_length(file->digest) < RecipeGraph::k_longest_chain &&

@@ -110,8 +110,8 @@ class RecipeGraph {
   std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
   /// Bytes to fetch for all of these files together: what several are made of once.
   std::uint64_t cost_together(const std::vector<Digest>& files) const;
-  /// That cost, divided among the files, each of which can be made: what several files or versions are made of counts
-  /// for each of these in proportion to its size.
+  /// That cost, divided among the files: what several files or versions are made of counts for each of these in
+  /// proportion to its size. 0 for one that cannot be made.
   std::map<Digest, std::uint64_t> shares_of_cost(const std::vector<Digest>& files) const;
   /// Deltas from the last file that is made of nothing else to `digest`.
   std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }

@@ -101,18 +101,8 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
 // What a chain is made of is small as a rule: opened one behind the other, its deltas would be that many round trips.
 void VersionFinder::open_objects_for(const Digest& digest) {
   if (!repository_->store().is_remote()) return;
-  std::set<std::string> missing;
-  std::set<Digest> seen;
-  std::vector<Digest> open = {digest};
-  while (!open.empty()) {
-    const Digest next = open.back();
-    open.pop_back();
-    const Recipe* recipe = versions_.contains(next) || !seen.insert(next).second ? nullptr : graph_->best(next);
-    if (recipe == nullptr || recipe->reference) continue;
-    if (!open_objects_.contains(recipe->bytes.object)) missing.insert(recipe->bytes.object);
-    open.insert(open.end(), recipe->base.begin(), recipe->base.end());
-  }
-  const std::vector<std::string> objects(missing.begin(), missing.end());
+  std::vector<std::string> objects = graph_->sources_of(digest).objects;
+  std::erase_if(objects, [this](const std::string& object) { return open_objects_.contains(object); });
   std::vector<std::shared_ptr<const ByteReader>> readers(objects.size());
   for_each_read(repository_->store(), objects.size(), execution_->stop,
                 [&](std::size_t i) { readers[i] = repository_->store().get(object_key(objects[i])); });
