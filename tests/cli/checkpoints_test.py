@@ -266,17 +266,8 @@ class CheckpointsTest(testing.Case):
             moments = [array("f", [x * self.random.uniform(0.99, 1.01) for x in moment]) for moment in moments]
         self.check_all()
 
-    def weights_with_few_exponents(self):
-        """Random ones take less room compressed, as those of models do."""
-        weights = []
-        for name, dtype, shape, content in self.some_weights(count=2, elements=400_000):
-            content = bytearray(content)
-            content[1::2] = content[1::2].translate(bytes(0x3a + byte % 4 + (byte & 128) for byte in range(256)))
-            weights.append((name, dtype, shape, bytes(content)))
-        return weights
-
     def test_weights_under_names_that_do_not_say_so(self):
-        tensors = self.weights_with_few_exponents()
+        tensors = self.compressible_weights()
         first = safetensors.encode(tensors)
         tensors = self.moved(tensors, 0.01)
         second, third = safetensors.encode(tensors), safetensors.encode(self.moved(tensors, 0.01))
@@ -291,7 +282,7 @@ class CheckpointsTest(testing.Case):
                 shutil.rmtree(self.scratch / "there")
 
     def test_a_cache_of_the_hub_is_stored_once(self):
-        tensors = self.weights_with_few_exponents()
+        tensors = self.compressible_weights()
         for step in range(3):
             content = safetensors.encode(tensors)
             blob = hashlib.sha256(content).hexdigest()
@@ -302,7 +293,7 @@ class CheckpointsTest(testing.Case):
         self.check_all()
 
     def test_a_checkpoint_with_a_copy_of_the_one_before_is_squashed(self):
-        tensors, kept = self.weights_with_few_exponents(), {}
+        tensors, kept = self.compressible_weights(), {}
         for _ in range(5):
             content = safetensors.encode(tensors)
             self.push({"model.safetensors": content, **kept})

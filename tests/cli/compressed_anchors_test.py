@@ -250,9 +250,7 @@ class OnTheHub(Steps, HubCase):
 class LongChains(testing.Case):
     def test_anchors_are_of_use_where_the_first_was_compressed(self):
         repo = self.scratch / "repo"
-        tensors = [(name, dtype, shape, bytes(0x3a + byte % 4 if i % 2 else byte for i, byte in enumerate(content)))
-                   for name, dtype, shape, content in self.some_weights(1, 600_000)]
-        anchors = []
+        tensors, anchors = self.compressible_weights(1, 600_000), []
         for step in range(70):
             self.write_weights("c/model.safetensors", tensors)
             options = ["--compress-anchors"] if step == 0 else []

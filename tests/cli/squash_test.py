@@ -267,11 +267,7 @@ class SquashTest(testing.Case):
     def anchored_in_between(self, *options):
         """Four commits, the third with an anchor; returns the objects from before it."""
         self.repo, self.steps, self.ids = self.scratch / "anchored", [], []
-        self.tensors = self.some_weights(2, 600_000)
-        for i, (name, dtype, shape, content) in enumerate(self.tensors):
-            content = bytearray(content)  # with few exponents, so that an anchor can be compressed
-            content[1::2] = bytes(0x3a + byte % 4 for byte in content[1::2])
-            self.tensors[i] = (name, dtype, shape, bytes(content))
+        self.tensors = self.compressible_weights(2, 600_000)
         for i in range(2):
             self.ids.append(self.push(self.next_step(), "--step", i))
         before = {path for path in (self.repo / "objects").rglob("*") if path.is_file()}

@@ -141,6 +141,15 @@ class Case(unittest.TestCase):
         size = safetensors.size_of(dtype, [elements])
         return [(f"layer.{i}.weight", dtype, [elements], self.random.randbytes(size)) for i in range(count)]
 
+    def compressible_weights(self, count=2, elements=400_000):
+        """The same with few exponents, so that they take less room compressed, as those of models do."""
+        weights = []
+        for name, dtype, shape, content in self.some_weights(count, elements):
+            content = bytearray(content)
+            content[1::2] = content[1::2].translate(bytes(0x3a + byte % 4 + (byte & 128) for byte in range(256)))
+            weights.append((name, dtype, shape, bytes(content)))
+        return weights
+
     def moved(self, tensors, share=0.02):
         """The tensors with some of their bytes changed, as a training step would."""
         moved = []

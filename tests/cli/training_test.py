@@ -114,7 +114,7 @@ class TrainingTest(testing.Case):
         # The run goes on, and ends, while its first commit is evaluated; the last one is evaluated in vain.
         go_on = self.scratch / "go on"
         self.write("bin/evaluate", '#!/bin/sh\necho "$2" >>evaluated\nwhile ! [ -e "go on" ]; do sleep 0.1; done\n'
-                                   '[ "$(wc -l <evaluated)" -lt 4 ]\n', executable=True)
+                                   '[ "$(wc -l <evaluated)" -lt 3 ]\n', executable=True)
         process = self.script("Evaluate every commit of a run as it comes")
         self.addCleanup(process.kill)
         commits = []
@@ -130,6 +130,7 @@ class TrainingTest(testing.Case):
         self.assertEqual(process.returncode, 0, said)
         self.assertEqual(self.evaluated(), [commits[0], *commits[2:]])
         self.assertIn(f"{commits[1]}: is gone", said)
+        self.assertIn(f"{commits[3]}: failed", said)
         self.assert_same_tree(self.scratch / "latest", self.steps[3])
 
     def evaluated(self):

@@ -225,7 +225,8 @@ class Loads(Case):
         # A URL is a location as any other, with bytes escaped and an '@' of its own.
         elsewhere = self.scratch / "100% mine@home"
         shutil.copytree(self.repo, elsewhere)
-        for url in (elsewhere.as_uri(), elsewhere.as_uri().replace("file://", "file://localhost")):
+        url = elsewhere.as_uri().replace("%40", "@")
+        for url in (url, url.replace("file://", "file://localhost")):
             self.assertEqual(wdelta.load_into(room, url, environment=self.environment).id, ids[2])
             self.assertEqual(wdelta.load_into(room, url + "@step:0", environment=self.environment).id, ids[0])
 
