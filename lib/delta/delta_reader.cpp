@@ -98,7 +98,7 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
 
 void DeltaReader::read_shape(Cursor& cursor, const std::string& tensor, EntryGroup& group) const {
   const std::uint64_t shape = cursor.varint();
-  const std::uint64_t strip_bits = shape & ((1U << k_strip_bits) - 1);
+  const auto strip_bits = static_cast<unsigned>(shape & ((1U << k_strip_bits) - 1));
   if (!Strips::may_have(1U << strip_bits)) {
     throw Error(Fault::corrupt, name(),
                 fmt::format("tensor {:?}: a strip has {} blocks, at most {} expected", tensor, 1U << strip_bits,
@@ -113,21 +113,22 @@ void DeltaReader::read_shape(Cursor& cursor, const std::string& tensor, EntryGro
                       "are {}",
                       tensor, back, references_.size()));
     }
-    group.reference = references_.size() - back;
+    group.reference = static_cast<std::uint32_t>(references_.size() - back);
   }
   if (group.strips.count() == 1) return;
-  group.strips_in_batch = cursor.varint();
-  if (group.strips_in_batch == 0 || group.strips_in_batch > k_most_strips_in_batch) {
+  const std::uint64_t strips_in_batch = cursor.varint();
+  if (strips_in_batch == 0 || strips_in_batch > k_most_strips_in_batch) {
     throw Error(Fault::corrupt, name(),
-                fmt::format("tensor {:?}: a batch has {} strips, 1 to {} expected", tensor, group.strips_in_batch,
+                fmt::format("tensor {:?}: a batch has {} strips, 1 to {} expected", tensor, strips_in_batch,
                             k_most_strips_in_batch));
   }
+  group.strips_in_batch = static_cast<std::uint32_t>(strips_in_batch);
 }
 
 // One byte at least for each size and group: no count can make these loops outrun the index.
 void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch& left) {
   const std::uint64_t block_count = cursor.varint();
-  std::vector<DeltaEntry::Place> batches;
+  std::vector<std::uint64_t> batch_ends;
   std::vector<EntryGroup> groups;
   const std::uint64_t first = left.begin;
   const auto take = [&](const char* what) {
@@ -140,35 +141,37 @@ void DeltaReader::add_tensor(Cursor& cursor, const std::string& tensor, Stretch&
   };
   for (std::uint64_t blocks = 0; blocks < block_count;) {
     EntryGroup group;
-    group.first_block = blocks;
-    group.block_count = cursor.varint();
-    if (group.block_count == 0 || group.block_count > block_count - blocks) {
+    group.strips = {blocks, cursor.varint()};
+    if (group.block_count() == 0 || group.block_count() > block_count - blocks) {
       throw Error(Fault::corrupt, name(),
-                  fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count,
+                  fmt::format("tensor {:?}: a group has {} blocks, of {} that are left", tensor, group.block_count(),
                               block_count - blocks));
     }
     group.parameters_begin = left.begin;
     group.parameters_bytes = take("parameters");
-    group.strips = {group.first_block, group.block_count};
-    group.first_batch = batches.size();
+    group.first_batch = batch_ends.size();
     if (group.parameters_bytes != 0) read_shape(cursor, tensor, group);
     for (std::uint64_t strip = 0; strip < group.strips.count(); strip += group.strips_in_batch) {
-      const std::uint64_t begin = left.begin;
       take("blocks");
-      batches.push_back({begin, left.begin});
+      batch_ends.push_back(left.begin);
     }
     if (group.parameters_bytes != 0 && group.parameters_begin + group.parameters_bytes == left.begin) {
       throw Error(Fault::corrupt, name(),
                   fmt::format("tensor {:?}: a group has parameters and nothing that needs them", tensor));
     }
     if (group.parameters_bytes != 0 && !group.reference) references_.push_back(group);
-    groups.push_back(group);
-    blocks += group.block_count;
+    blocks += group.block_count();
+    const bool goes_on = group.parameters_bytes == 0 && !groups.empty() && groups.back().parameters_bytes == 0;
+    if (goes_on) {
+      groups.back().strips.block_count += group.block_count();
+    } else {
+      groups.push_back(group);
+    }
   }
   if (!by_tensor_.emplace(tensor, entries_.size()).second) {
     throw Error(Fault::corrupt, name(), fmt::format("tensor {:?} has two places", tensor));
   }
-  entries_.push_back({tensor, left.begin - first, std::move(batches), std::move(groups)});
+  entries_.push_back({tensor, left.begin - first, std::move(batch_ends), std::move(groups)});
 }
 
 // As with add_tensor(), no count can make the loop outrun the index.
@@ -262,8 +265,8 @@ std::size_t DeltaEntry::group_of(std::uint64_t block) const {
 
 IndexRange DeltaEntry::strip_of(std::uint64_t block) const {
   const EntryGroup& group = groups_[group_of(block)];
-  const IndexRange strip = group.strips.blocks_of(group.strips.of(block - group.first_block));
-  return {group.first_block + strip.first, group.first_block + strip.end};
+  const IndexRange strip = group.strips.blocks_of(group.strips.of(block - group.first_block()));
+  return {group.first_block() + strip.first, group.first_block() + strip.end};
 }
 
 const DeltaEntry* DeltaReader::find(const std::string& tensor) const {

@@ -19,21 +19,23 @@
 
 namespace wdelta {
 
-/// Consecutive blocks of an entry with parameters of their own.
+/// Consecutive blocks of an entry with parameters of their own; or with none, as many as follow one another. Small, as
+/// a hostile index may have one for every few of its bytes.
 struct EntryGroup {
-  std::uint64_t first_block = 0;
-  std::uint64_t block_count = 0;
+  Strips strips;
   std::uint64_t parameters_begin = 0;  ///< in the file
   std::uint64_t parameters_bytes = 0;  ///< 0: its blocks need none
+  std::uint64_t first_batch = 0;       ///< among all of the entry
   /// DeltaReader::reference() of it is the group that the parameters refer to; else they refer to none.
-  std::optional<std::size_t> reference;
-  Strips strips;
-  std::uint64_t strips_in_batch = 1;  ///< that are coded together; of the last batch fewer may be left
-  std::size_t first_batch = 0;        ///< among all of the entry
+  std::optional<std::uint32_t> reference;
+  std::uint32_t strips_in_batch = 1;  ///< that are coded together; of the last batch fewer may be left
 
+  std::uint64_t first_block() const { return strips.first_block; }
+  std::uint64_t block_count() const { return strips.block_count; }
   /// Whether blocks may be coded alone, and not by classes.
   bool may_be_alone() const { return strips.blocks_in_strip == 1 && strips_in_batch == 1; }
 };
+static_assert(sizeof(EntryGroup) <= 64);
 
 /// The coded blocks of one tensor of a delta.
 class DeltaEntry {
@@ -43,35 +45,43 @@ class DeltaEntry {
     std::uint64_t begin;  ///< in the file
     std::uint64_t end;
   };
-  DeltaEntry(std::string tensor, std::uint64_t size_bytes, std::vector<Place> batches, std::vector<EntryGroup> groups)
-      : tensor_(std::move(tensor)), size_bytes_(size_bytes), batches_(std::move(batches)), groups_(std::move(groups)) {}
+  /// `batch_ends`: of each batch, in the file. It begins where the one before ends or, the first of a group, where the
+  /// parameters do.
+  DeltaEntry(std::string tensor, std::uint64_t size_bytes, std::vector<std::uint64_t> batch_ends,
+             std::vector<EntryGroup> groups)
+      : tensor_(std::move(tensor)),
+        size_bytes_(size_bytes),
+        batch_ends_(std::move(batch_ends)),
+        groups_(std::move(groups)) {}
 
   const std::string& tensor() const { return tensor_; }
   /// The blocks of the strip that the block is in.
   IndexRange strip_of(std::uint64_t block) const;
   std::uint64_t block_count() const {
-    return groups_.empty() ? 0 : groups_.back().first_block + groups_.back().block_count;
+    return groups_.empty() ? 0 : groups_.back().first_block() + groups_.back().block_count();
   }
   /// They cover all blocks, in order.
   std::span<const EntryGroup> groups() const { return groups_; }
   /// The index of the group that the block is in.
   std::size_t group_of(std::uint64_t block) const;
   /// Of the batch that the block is in. Batches ascend; between those of two groups lie the parameters of the second.
-  const Place& place_of(std::uint64_t block) const {
+  Place place_of(std::uint64_t block) const {
     const std::size_t group = group_of(block);
-    return place_of(group, block - groups_[group].first_block);
+    return place_of(group, block - groups_[group].first_block());
   }
   /// The same of block `in_group` of a group.
-  const Place& place_of(std::size_t group, std::uint64_t in_group) const {
+  Place place_of(std::size_t group, std::uint64_t in_group) const {
     const EntryGroup& of = groups_[group];
-    return batches_[of.first_batch + of.strips.of(in_group) / of.strips_in_batch];
+    const std::uint64_t batch = of.strips.of(in_group) / of.strips_in_batch;
+    const std::uint64_t* const end = &batch_ends_[of.first_batch + batch];
+    return {batch == 0 ? of.parameters_begin + of.parameters_bytes : end[-1], *end};
   }
   std::uint64_t size_bytes() const { return size_bytes_; }
 
  private:
   std::string tensor_;
   std::uint64_t size_bytes_;
-  std::vector<Place> batches_;
+  std::vector<std::uint64_t> batch_ends_;
   std::vector<EntryGroup> groups_;
 };
 

@@ -26,9 +26,9 @@ const GroupReference* GroupReferences::of(const std::shared_ptr<const DeltaReade
   std::vector<std::uint8_t> parameters(std::min(told.parameters_bytes, k_most_reference_bytes));
   delta->read_at(told.parameters_begin, parameters);
   const GroupShape shape = {type,
-                            told.block_count,
-                            told.block_count * k_block_elements,
-                            {0, told.first_block * k_block_elements},
+                            told.block_count(),
+                            told.block_count() * k_block_elements,
+                            {0, told.first_block() * k_block_elements},
                             told.strips.blocks_in_strip};
   Kept read{number, type, read_group_reference(parameters, shape)};
   if (kept_.size() < k_most_kept) return &kept_.emplace_back(std::move(read)).reference;

@@ -56,17 +56,18 @@ const GroupTables* StepBlocks::tables_of(std::size_t group_index) {
   if (group.parameters_bytes == 0) return nullptr;
   std::vector<std::uint8_t> parameters(group.parameters_bytes);
   step_.delta->read_at(group.parameters_begin, parameters);
-  const std::uint64_t first = group.first_block * k_block_elements;
-  const std::uint64_t element_count = std::min(group.block_count * k_block_elements, tensor_->element_count() - first);
+  const std::uint64_t first = group.first_block() * k_block_elements;
+  const std::uint64_t element_count =
+      std::min(group.block_count() * k_block_elements, tensor_->element_count() - first);
   auto tables = std::make_unique<const GroupTables>(
       parameters,
-      GroupShape{element_type(*tensor_), group.block_count, element_count, MatrixPlace{step_.row_elements, first},
+      GroupShape{element_type(*tensor_), group.block_count(), element_count, MatrixPlace{step_.row_elements, first},
                  group.strips.blocks_in_strip},
       references_.of(step_.delta, group, element_type(*tensor_)));
   const std::span<const ClassCounts> counts = tables->parameters().strips;
   for (std::uint64_t strip = 0; strip < counts.size(); strip += group.strips_in_batch) {
-    const auto batch = counts.subspan(strip, std::min(group.strips_in_batch, counts.size() - strip));
-    const std::uint64_t block = group.first_block + group.strips.blocks_of(strip).first;
+    const auto batch = counts.subspan(strip, std::min<std::uint64_t>(group.strips_in_batch, counts.size() - strip));
+    const std::uint64_t block = group.first_block() + group.strips.blocks_of(strip).first;
     const DeltaEntry::Place place = step_.entry->place_of(block);
     const bool has_classed = std::ranges::any_of(batch, is_classed);
     if (place.begin == place.end && has_classed)
@@ -81,10 +82,10 @@ StepBlocks::Coding StepBlocks::coding_of(std::uint64_t block) {
   const DeltaEntry& entry = *step_.entry;
   const std::size_t group_index = entry.group_of(block);
   const EntryGroup& group = entry_group(group_index);
-  const DeltaEntry::Place place = entry.place_of(group_index, block - group.first_block);
+  const DeltaEntry::Place place = entry.place_of(group_index, block - group.first_block());
   if (place.begin == place.end) return Coding::same;
   const GroupTables* const tables = tables_of(group_index);
-  if (tables != nullptr && is_classed(tables->parameters().strips[group.strips.of(block - group.first_block)]))
+  if (tables != nullptr && is_classed(tables->parameters().strips[group.strips.of(block - group.first_block())]))
     return Coding::classed;
   return group.may_be_alone() ? Coding::alone : Coding::same;
 }
@@ -106,8 +107,8 @@ StepBlocks::Batch StepBlocks::batch_with(std::size_t group_index, const GroupTab
   const EntryGroup& group = entry_group(group_index);
   const std::uint64_t first = strip - strip % group.strips_in_batch;
   const IndexRange strips{first, std::min(first + group.strips_in_batch, group.strips.count())};
-  const IndexRange blocks{group.first_block + group.strips.blocks_of(first).first,
-                          group.first_block + group.strips.blocks_of(strips.end - 1).end};
+  const IndexRange blocks{group.first_block() + group.strips.blocks_of(first).first,
+                          group.first_block() + group.strips.blocks_of(strips.end - 1).end};
   std::size_t changes = 0;
   for (std::uint64_t i = strips.first; i < strips.end; ++i) {
     const ClassCounts& counts = tables.parameters().strips[i];
@@ -128,7 +129,7 @@ void StepBlocks::add(Batch batch) {
 void StepBlocks::want(std::uint64_t block) {
   if (batch_of(block) != nullptr) return;
   const std::size_t group = step_.entry->group_of(block);
-  const std::uint64_t strip = entry_group(group).strips.of(block - entry_group(group).first_block);
+  const std::uint64_t strip = entry_group(group).strips.of(block - entry_group(group).first_block());
   add(batch_with(group, *tables_of(group), strip, Batch::State::wanted, block));
 }
 
@@ -207,7 +208,7 @@ StepBlocks::Classed StepBlocks::classed(std::uint64_t block) {
   }
   const Batch& batch = *batch_of(block);
   const EntryGroup& group = entry_group(batch.group);
-  const std::uint64_t in_group = block - group.first_block;
+  const std::uint64_t in_group = block - group.first_block();
   return {batch.tables, in_group, &batch.decoded->changes_of(group.strips.of(in_group))};
 }
 

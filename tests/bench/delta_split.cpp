@@ -53,10 +53,10 @@ void add_entry(const std::shared_ptr<const DeltaReader>& delta, const DeltaEntry
     if (group.parameters_bytes == 0) continue;
     std::vector<std::uint8_t> parameters(group.parameters_bytes);
     delta->read_at(group.parameters_begin, parameters);
-    const std::uint64_t first = group.first_block * k_block_elements;
+    const std::uint64_t first = group.first_block() * k_block_elements;
     const GroupTables tables(parameters,
-                             {element_type(tensor), group.block_count,
-                              std::min(group.block_count * k_block_elements, tensor.element_count() - first),
+                             {element_type(tensor), group.block_count(),
+                              std::min(group.block_count() * k_block_elements, tensor.element_count() - first),
                               MatrixPlace{row_elements(tensor), first}, group.strips.blocks_in_strip},
                              references.of(delta, group, element_type(tensor)));
     if (tables.skips_rows()) split.positions += static_cast<double>(told_bits(tables.parameters().skipped));
@@ -64,7 +64,7 @@ void add_entry(const std::shared_ptr<const DeltaReader>& delta, const DeltaEntry
       const IndexRange strips{strip, std::min(strip + group.strips_in_batch, group.strips.count())};
       const auto counts = std::span(tables.parameters().strips).subspan(strip, strips.end - strip);
       if (std::ranges::none_of(counts, is_classed)) continue;
-      const DeltaEntry::Place& place = entry.place_of(group.first_block + group.strips.blocks_of(strip).first);
+      const DeltaEntry::Place place = entry.place_of(group.first_block() + group.strips.blocks_of(strip).first);
       std::vector<std::uint8_t> coded(place.end - place.begin);
       delta->read_at(place.begin, coded);
       add_batch(tables, decoder.symbols(best_engine(), tables, strips, coded), split);

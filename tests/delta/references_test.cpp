@@ -55,7 +55,7 @@ void check_references(const std::shared_ptr<const DeltaReader>& delta, std::size
   GroupReferences kept;
   for (int round = 0; round < 500; ++round) {
     EntryGroup group;
-    group.reference = random() % count;
+    group.reference = static_cast<std::uint32_t>(random() % count);
     const ElementType type{4, random() % 2 == 0 ? ElementKind::floating : ElementKind::integer};
     GroupReferences anew;
     const GroupReference* found = kept.of(delta, group, type);
@@ -103,7 +103,7 @@ TEST_CASE("tensors refer to others of their run and dtype, and are rebuilt whole
       CHECK(other.dtype == tensor.dtype);
       // Where a group begins says which run it is of: k_runs are of three segments.
       const auto run_of = [](const Tensor& of, const EntryGroup& at) {
-        const std::uint64_t begin = of.begin + at.first_block * k_block_elements * of.dtype->width_bytes;
+        const std::uint64_t begin = of.begin + at.first_block() * k_block_elements * of.dtype->width_bytes;
         return begin / (3 * Blake3Tree::k_segment_bytes);
       };
       CHECK(run_of(other, told) == run_of(tensor, group));
