@@ -68,8 +68,7 @@ void require_origin(const Origin& origin, const Digest& found) {
   if (found == origin.digest) return;
   const char* what =
       origin.fault == Fault::base_mismatch ? "is not the base of this delta" : "is not what it should be";
-  throw Error(origin.fault, origin.file->name(),
-              fmt::format("{}: digest {}, {} expected", what, found.hex(), origin.digest.hex()));
+  throw WrongOrigin(origin, fmt::format("{}: digest {}, {} expected", what, found.hex(), origin.digest.hex()));
 }
 
 void require_origins(const std::vector<Origin>& origins, const Execution& execution) {
@@ -178,8 +177,9 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
 
   const std::uint64_t size = version.identity.size_bytes;
   if (version.bytes().size_bytes() != size) {
-    throw Error(version.origins.front().fault, version.bytes().name(),
-                fmt::format("has {} bytes, {} expected", version.bytes().size_bytes(), size));
+    const std::string what = fmt::format("has {} bytes, {} expected", version.bytes().size_bytes(), size);
+    if (version.whole) throw WrongOrigin(version.origins.front(), what);
+    throw Error(Fault::corrupt, version.bytes().name(), what);
   }
   Blake3Tree result_tree(size);
   std::optional<Blake3Tree> origin_tree;

@@ -38,9 +38,21 @@ FileVersion whole_version(FileIdentity identity, std::shared_ptr<const ByteReade
 FileVersion delta_version(const std::shared_ptr<const DeltaReader>& delta, const std::vector<FileVersion>& bases,
                           const Engine& engine);
 
+/// What write_version() throws where an origin is not what it must be.
+class WrongOrigin : public Error {
+ public:
+  WrongOrigin(const Origin& origin, const std::string& what)
+      : Error(origin.fault, origin.file->name(), what), digest_(origin.digest) {}
+  /// That it must have.
+  const Digest& digest() const { return digest_; }
+
+ private:
+  Digest digest_;
+};
+
 /// Writes all of `version` into `output` (not committed here) and proves it: every origin and the result are hashed, in
-/// the same pass where the layout allows. Throws an origin's fault when it is not what it must be, corrupt when the
-/// result is wrong although the origins are right. With a null `output` it only proves.
+/// the same pass where the layout allows. Throws WrongOrigin with an origin's fault when it is not what it must be,
+/// corrupt when the result is wrong although the origins are right. With a null `output` it only proves.
 void write_version(const FileVersion& version, OutputFile* output, const Execution& execution);
 
 }  // namespace wdelta

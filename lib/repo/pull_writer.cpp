@@ -156,7 +156,14 @@ void PullWriter::add_expected(const std::vector<std::string>& objects, VersionFi
 }
 
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution) {
-  if (write_as_it_arrives(file, output, execution)) return;
+  VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
+  try {
+    if (write_as_it_arrives(file, output, execution)) return;
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt || output.has_failed()) throw;
+    stored.go_around(*whole_object_of(file), error, file.identity);
+    return stored.write(file.identity, &output);
+  }
   const RecipeGraph::Sources sources = graph_.sources_of(file.identity.digest);
   VersionFinder finder(*repository_, graph_, *engine_, execution);
   try {
@@ -166,13 +173,12 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
       finder.add_at_hand({held.path, held.size_bytes, digest}, at_hand.source.take([&] { return held.open(); }));
     }
     if (keeps_objects_open_) add_expected(sources.objects, finder, execution);
-    write_version(finder.find(file.identity), &output, execution);
+    finder.write(file.identity, &output);
   } catch (const Error& error) {
     // Whatever is wrong with what is read, the local files are the first suspects: the repository can do without them.
     if (sources.at_hand.empty() || output.has_failed() || error.fault() == Fault::interrupted) throw;
     execution.progress->note(fmt::format("{}: {}: fetching {} anew", error.object(), error.what(), file.identity.path));
-    VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
-    write_version(stored.find(file.identity), &output, execution);
+    stored.write(file.identity, &output);
   }
 }
 

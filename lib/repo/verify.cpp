@@ -47,7 +47,7 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
     report.checked_bytes += file.identity.size_bytes;
     try {
       if (!file.content) {
-        write_version(finder.find(file.identity), nullptr, execution);
+        finder.write(file.identity, nullptr);
       } else if (blake3(std::span(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size())) !=
                  file.identity.digest) {
         report.findings.push_back(

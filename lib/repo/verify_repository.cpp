@@ -32,8 +32,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* k_restore_hint = "wdelta push --repair --base DIR REPO restores what is lost from a copy";
-constexpr const char* k_remove_hint =
-    "remove what is damaged; wdelta push --repair --base DIR REPO restores it from a copy";
 
 // Objects that stay open once they were read: each takes a file or two of those that a process may have open. What is
 // smaller takes no more than a request or two to fetch again.
@@ -168,7 +166,7 @@ class RepositoryCheck {
         if (found[i].kept) kept_objects_.emplace(name, found[i].kept);
         if (found[i].failure) std::rethrow_exception(found[i].failure);
         if (found[i].digest == expected) return;
-        report_.hint = k_remove_hint;
+        report_.hint = k_damaged_hint;
         throw Error(Fault::corrupt, listed.key, fmt::format("its bytes have digest {}", found[i].digest->hex()));
       });
     }
@@ -299,7 +297,7 @@ class RepositoryCheck {
       if (depth_ == VerifyDepth::quick) return;
       const Digest digest = digest_of(*reader, *execution_);
       if (digest == object_digest(name)) return;
-      report_.hint = k_remove_hint;
+      report_.hint = k_damaged_hint;
       throw Error(Fault::corrupt, key, fmt::format("its bytes have digest {}", digest.hex()));
     });
     return true;

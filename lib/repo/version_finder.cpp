@@ -88,14 +88,43 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
     try {
       return find_by_best(wanted);
     } catch (const Lost& lost) {
-      RecipeGraph others =
-          graph_->without(lost.recipes, [this](const Digest& digest) { return versions_.contains(digest); });
-      if (!others.can_make(wanted.digest)) throw Error(lost.error);
-      execution_->progress->note(fmt::format("{}: {}; another way is taken", lost.error.object(), lost.error.what()));
-      graph_of_others_ = std::move(others);
-      graph_ = &*graph_of_others_;
+      go_around(lost, wanted);
     }
   }
+}
+
+void VersionFinder::write(const FileIdentity& wanted, OutputFile* output) {
+  for (;;) {
+    const FileVersion version = find(wanted);
+    try {
+      return write_version(version, output, *execution_);
+    } catch (const WrongOrigin& error) {
+      // Not what is at hand, for which there is another fault: who gave it to the graph knows better what to do.
+      if (error.fault() != Fault::corrupt) throw;
+      go_around(*graph_->best(error.digest()), error, wanted);
+    }
+  }
+}
+
+void VersionFinder::go_around(const Lost& lost, const FileIdentity& wanted) {
+  RecipeGraph others =
+      graph_->without(lost.recipes, [this](const Digest& digest) { return versions_.contains(digest); });
+  if (!others.can_make(wanted.digest)) throw Error(lost.error);
+  execution_->progress->note(fmt::format("{}: {}; another way is taken", lost.error.object(), lost.error.what()));
+  graph_of_others_ = std::move(others);
+  graph_ = &*graph_of_others_;
+}
+
+void VersionFinder::go_around(const Recipe& damaged, const Error& why, const FileIdentity& wanted) {
+  // What was made of it, too.
+  std::erase_if(versions_, [&](const auto& version) {
+    return std::ranges::any_of(version.second.origins, [&](const Origin& origin) {
+      return origin.fault == Fault::corrupt && origin.digest == damaged.digest;
+    });
+  });
+  go_around(Lost{[damaged](const Recipe& other) { return other == damaged; },
+                 Error(why.fault(), why.object(), why.what(), k_damaged_hint)},
+            wanted);
 }
 
 // What a chain is made of is small as a rule: opened one behind the other, its deltas would be that many round trips.

@@ -14,6 +14,10 @@
 
 namespace wdelta {
 
+/// The way out where bytes in a repository are not what they should be.
+inline constexpr const char* k_damaged_hint =
+    "remove what is damaged; wdelta push --repair --base DIR REPO restores it from a copy";
+
 /// `graph` has no way to `digest`, which the file `path` is made of: not_found where squash is the reason, and says so;
 /// else corrupt.
 Error no_recipe(const std::string& path, const Digest& digest, const RecipeGraph& graph);
@@ -40,6 +44,10 @@ class VersionFinder {
   /// another way, if there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
   /// when recipes are lost, or an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
+  /// Writes it as write_version() does. What shows only then, that an object has other bytes, is gone around as well.
+  void write(const FileIdentity& wanted, OutputFile* output);
+  /// Has `wanted` made without what that recipe takes, which is damaged: throws `why` where there is no other way.
+  void go_around(const Recipe& damaged, const Error& why, const FileIdentity& wanted);
 
  private:
   /// What a recipe names is lost.
@@ -47,6 +55,7 @@ class VersionFinder {
     std::function<bool(const Recipe&)> recipes;  // whether it is lost to this one, too
     Error error;
   };
+  void go_around(const Lost& lost, const FileIdentity& wanted);
   FileVersion find_by_best(const FileIdentity& wanted);
   /// Over a network, opens the objects on the best way to `digest`, several at a time.
   void open_objects_for(const Digest& digest);

@@ -191,6 +191,24 @@ class DamageTest(testing.Case):
             shutil.rmtree(self.scratch / "there")
         self.assertIn(delta.name, self.run_fails(5, "verify", repo).out)
 
+    def test_what_is_left_makes_a_file_whose_whole_object_has_other_bytes(self):
+        repo, added, step = self.two_steps("-q", "--anchor", "now")
+        anchor = max(added, key=lambda path: path.stat().st_size)
+        sound = anchor.read_bytes()
+        for at in (self.random.randrange(8, 40), len(sound) - 1):  # in the header, and behind it
+            anchor.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1:])
+            for words in (("pull", repo, self.scratch / "out"), ("verify", f"{repo}@main")):
+                said = self.run_any(*words)
+                self.assertEqual(said.code, 0, self.told(said))
+                self.assertIn(f"{anchor.name}: is not what it should be", said.err)
+                self.assertIn("another way is taken", said.err)
+            self.assert_same_tree(self.scratch / "out", step)
+            shutil.rmtree(self.scratch / "out")
+        self.assertIn(anchor.name, self.run_fails(5, "verify", repo, says="remove what is damaged").out)
+        anchor.unlink()
+        self.run_ok("push", "--repair", "--base", step, repo)
+        self.run_ok("verify", "--deep", repo)
+
     def test_what_repair_restored_is_known_to_pushes_far_ahead(self):
         repo, added, step = self.two_steps("--compress-anchors", "--anchor=never")
         for path in added:

@@ -290,6 +290,24 @@ class Writers(S3Case):
         self.assertIn(second, self.run_ok("log", "-v", REPO))
         self.run_ok("verify", REPO, "--deep")
 
+    def test_what_is_left_makes_a_file_whose_whole_object_has_other_bytes(self):
+        self.serve()
+        tensors = self.some_weights(1, 3_000_000)
+        self.write_weights("a/model.safetensors", tensors)
+        self.write_weights("b/model.safetensors", self.moved(tensors))
+        self.run_ok("push", self.scratch / "a", REPO)
+        first = {key for key in self.s3.buckets["bucket"] if "/objects/" in key}
+        self.run_ok("push", self.scratch / "b", REPO, "--anchor", "now")
+        objects = self.s3.buckets["bucket"]
+        anchor = max((key for key in objects if "/objects/" in key and key not in first), key=lambda key: len(objects[key].content))
+        sound = objects[anchor]
+        objects[anchor] = s3_emulator.Object(sound.content[:-1] + bytes([sound.content[-1] ^ 1]), sound.etag,
+                                             self.s3.clock())
+        said = self.run_any("pull", REPO, self.scratch / "out")
+        self.assertEqual(said.code, 0, self.told(said))
+        self.assertIn("another way is taken", said.err)
+        self.assert_same_tree(self.scratch / "out", self.scratch / "b")
+
     def test_gc_waits_for_a_list_that_lags(self):
         self.serve()
         self.run_ok("push", self.some_history(1)[0], REPO)
