@@ -27,18 +27,10 @@ std::vector<std::uint8_t> read_tensor(const ByteReader& file, const Tensor& tens
 /// What a zstd frame holds, of at most `most_bytes`.
 std::vector<std::uint8_t> unframed(std::span<const std::uint8_t> frame, std::uint64_t most_bytes,
                                    const std::string& object, const char* what) {
-  const auto refused = [&](std::string_view why) {
-    return Error(Fault::corrupt, object, fmt::format("{}: {}", what, why));
-  };
   try {
-    const std::uint64_t size = FrameReader::content_bytes(frame);
-    if (size > most_bytes) throw refused(fmt::format("holds {} bytes, at most {} expected", size, most_bytes));
-    std::vector<std::uint8_t> content(size);
-    FrameReader().read(frame, content);
-    return content;
+    return FrameReader::content(frame, most_bytes);
   } catch (const Error& error) {
-    if (!error.object().empty()) throw;
-    throw refused(error.what());
+    throw Error(error.fault(), object, fmt::format("{}: {}", what, error.what()), error.hint());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <vector>
 #include <zstd.h>
 
 namespace wdelta {
@@ -85,6 +86,15 @@ std::uint64_t FrameReader::content_bytes(std::span<const std::uint8_t> frame) {
   if (ZSTD_isError(length)) refuse("its zstd frame is broken");
   if (length != frame.size()) refuse("bytes follow its zstd frame");
   return claimed;
+}
+
+std::vector<std::uint8_t> FrameReader::content(std::span<const std::uint8_t> frame, std::uint64_t most_bytes) {
+  const std::uint64_t size_bytes = content_bytes(frame);
+  if (size_bytes > most_bytes)
+    refuse("holds " + std::to_string(size_bytes) + " bytes, at most " + std::to_string(most_bytes) + " expected");
+  std::vector<std::uint8_t> content(size_bytes);
+  FrameReader().read(frame, content);
+  return content;
 }
 
 void FrameReader::read(std::span<const std::uint8_t> frame, std::span<std::uint8_t> content) {

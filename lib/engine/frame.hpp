@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -49,6 +50,9 @@ class FrameReader {
   /// The content size that the header of `frame` claims. Throws Error(corrupt) unless `frame` is exactly one frame
   /// that says so.
   static std::uint64_t content_bytes(std::span<const std::uint8_t> frame);
+  /// What a frame holds. Throws as content_bytes() does, and where that is more than `most_bytes`, before any of it is
+  /// allocated.
+  static std::vector<std::uint8_t> content(std::span<const std::uint8_t> frame, std::uint64_t most_bytes);
   /// Decompresses a frame whose content_bytes() is the size of `content`. Throws Error(corrupt).
   void read(std::span<const std::uint8_t> frame, std::span<std::uint8_t> content);
 

@@ -29,6 +29,7 @@ FrameReader::~FrameReader() = default;
 FrameReader::FrameReader(FrameReader&&) noexcept = default;
 void FrameReader::Release::operator()(ZSTD_DCtx_s*) const {}
 std::uint64_t FrameReader::content_bytes(std::span<const std::uint8_t>) { refuse(); }
+std::vector<std::uint8_t> FrameReader::content(std::span<const std::uint8_t>, std::uint64_t) { refuse(); }
 void FrameReader::read(std::span<const std::uint8_t>, std::span<std::uint8_t>) { refuse(); }
 
 }  // namespace wdelta

@@ -138,19 +138,11 @@ std::span<const std::uint8_t> as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-std::string text_of_frame(std::string_view frame, const std::string& object) {
+std::vector<std::uint8_t> content_of_frame(std::string_view frame, const std::string& object) {
   try {
-    const std::uint64_t size_bytes = FrameReader::content_bytes(as_bytes(frame));
-    if (size_bytes > most_text_bytes(frame.size())) {
-      throw Error(Fault::corrupt, object,
-                  fmt::format("holds {} bytes, at most {} expected", size_bytes, most_text_bytes(frame.size())));
-    }
-    std::string text(size_bytes, '\0');
-    FrameReader().read(as_bytes(frame), {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
-    return text;
+    return FrameReader::content(as_bytes(frame), most_text_bytes(frame.size()));
   } catch (const Error& error) {
-    if (!error.object().empty()) throw;
-    throw Error(error.fault(), object, error.what());
+    throw Error(error.fault(), object, error.what(), error.hint());
   }
 }
 
@@ -169,7 +161,9 @@ BookBytes bytes_of(const RecipeBook& book) {
 }
 
 RecipeBook book_from(const BookBytes& stored, const std::string& object) {
-  return stored.is_frame ? book_from(text_of_frame(stored.bytes, object), object) : book_from(stored.bytes, object);
+  if (!stored.is_frame) return book_from(stored.bytes, object);
+  const std::vector<std::uint8_t> text = content_of_frame(stored.bytes, object);
+  return book_from(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()), object);
 }
 
 RecipeGraph RecipeGraph::of(const std::vector<Recipe>& recipes) {
