@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "repo/commit_checkpoint.hpp"
+#include "repo/pull_state.hpp"
 #include "user/user_access.hpp"
 
 #include <cstdlib>
@@ -61,7 +62,11 @@ Checkpoint open_checkpoint(const std::string& argument, Context& context, const 
     throw Error(Fault::usage, argument, "is a repository or a delta, not a checkpoint",
                 "REPO@REV names the checkpoint of a commit");
   }
-  if (!names_commit(argument)) return Checkpoint::open(argument, Shards::required, filter);
+  if (!names_commit(argument)) {
+    Checkpoint checkpoint = Checkpoint::open(argument, Shards::required, filter);
+    if (!checkpoint.is_single_file()) require_no_pull(argument);
+    return checkpoint;
+  }
   return checkpoint_of(open_commit(argument, context), context);
 }
 

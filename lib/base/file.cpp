@@ -164,6 +164,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       fd_(std::move(other.fd_)),
       appended_(other.appended_),
       expected_(other.expected_),
+      is_synced_(other.is_synced_.load()),
       has_failed_(other.has_failed()) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
@@ -172,6 +173,7 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(appended_, other.appended_);
   std::swap(expected_, other.expected_);
+  is_synced_ = other.is_synced_.exchange(is_synced_);
   has_failed_ = other.has_failed_.exchange(has_failed_);
   return *this;
 }
@@ -192,6 +194,7 @@ void OutputFile::fail(const char* what) {
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> bytes) {
   constexpr std::uint64_t k_write_bytes = std::uint64_t{256} << 10;
   constexpr std::uint64_t k_write_back_bytes = std::uint64_t{4} << 20;  // what is worth a request to the disk
+  is_synced_ = false;
   const std::uint64_t first = offset / k_write_back_bytes * k_write_back_bytes;
   const std::uint64_t last = (offset + bytes.size()) / k_write_back_bytes * k_write_back_bytes;
   while (!bytes.empty()) {
@@ -280,6 +283,17 @@ void OutputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) co
   read_fully(fd_.get(), path_.string(), offset, bytes);
 }
 
+void OutputFile::sync() {
+  if (uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) throw system_error(errno, path_.string(), "sync");
+  is_synced_ = true;
+}
+
+FileStamp OutputFile::stamp() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");
+  return stamp_from(status);
+}
+
 void OutputFile::commit(Overwrite overwrite, Durability durability) { commit_as(path_, overwrite, durability); }
 
 namespace {
@@ -294,9 +308,7 @@ bool replaces_held_files_at_once(int fd) {
 }  // namespace
 
 void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrite, Durability durability) {
-  if (durability == Durability::synced && uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) {
-    throw system_error(errno, path.string(), "sync");
-  }
+  if (durability == Durability::synced && !is_synced_) sync();
   struct stat status {};
   if (overwrite == Overwrite::no_rivals && ::lstat(path.c_str(), &status) == 0) {
     throw Error(Fault::conflict, path.string(), "exists already");

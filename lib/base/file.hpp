@@ -138,6 +138,9 @@ class OutputFile {
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   /// Whether bytes did not get into it, as on a full disk, and another source of them would be of no use.
   bool has_failed() const { return has_failed_; }
+  /// Has all of it on the disk, so that a commit() that is synced only has the name to see to.
+  void sync();
+  FileStamp stamp() const;
   /// Gives the file its name. Unless it overwrites, throws conflict when the name is taken.
   void commit(Overwrite overwrite, Durability durability);
   /// The same under another name in a directory of the same file system.
@@ -152,6 +155,7 @@ class OutputFile {
   Fd fd_;
   std::uint64_t appended_ = 0;
   Durability expected_;
+  std::atomic<bool> is_synced_ = false;
   std::atomic<bool> has_failed_ = false;
 };
 

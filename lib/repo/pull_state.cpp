@@ -54,6 +54,19 @@ PullState load_pull_state(const fs::path& directory) {
   return state;
 }
 
+void require_no_pull(const fs::path& directory) {
+  PullState state;
+  try {
+    state = load_pull_state(directory);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::corrupt) throw;
+    return;  // it vouches for nothing then, and says nothing
+  }
+  if (state.expected.empty()) return;
+  throw Error(Fault::local, directory.string(), "a pull into it is at work or was killed, so that it may be a mixture",
+              "wdelta pull finishes it");
+}
+
 void save_pull_state(const fs::path& directory, const PullState& state) {
   Json files = Json::object();
   for (const auto& [place, file] : state.files) {

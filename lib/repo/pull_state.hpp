@@ -38,6 +38,8 @@ std::filesystem::path aside_folder(const std::filesystem::path& directory);
 void remove_work_folders(const std::filesystem::path& directory) noexcept;
 /// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
 PullState load_pull_state(const std::filesystem::path& directory);
+/// Throws local where a pull into `directory` is at work, or was killed: what is in it may be a mixture.
+void require_no_pull(const std::filesystem::path& directory);
 void save_pull_state(const std::filesystem::path& directory, const PullState& state);
 /// How long to wait, some ms at most, before a state is saved for the last time at about `now_ns`: so that the next
 /// pull can believe the stamps of files that would take it longer to hash.

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool is_right(const LocalFiles& local, const ManifestFile& file) {
+bool has_bytes_of(const LocalFiles& local, const ManifestFile& file) {
   const auto held = local.held.find(file.identity.path);
   return held != local.held.end() && held->second.digest == file.identity.digest;
 }
@@ -45,8 +45,8 @@ std::uint64_t needed_bytes(const Manifest& manifest, const LocalFiles& local, co
   fs::path largest;
   std::uint64_t largest_bytes = 0;
   for (const ManifestFile& file : manifest.files) {
-    (is_right(local, file) ? copied : fresh) += file.identity.size_bytes;
-    if (!is_right(local, file) || file.identity.size_bytes <= largest_bytes) continue;
+    (has_bytes_of(local, file) ? copied : fresh) += file.identity.size_bytes;
+    if (!has_bytes_of(local, file) || file.identity.size_bytes <= largest_bytes) continue;
     largest = site.directory() / file.identity.path;
     largest_bytes = file.identity.size_bytes;
   }
@@ -96,16 +96,15 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
   for (const ManifestFile& file : manifest.files) {
     sizes_bytes.push_back(file.identity.size_bytes);
     total_bytes += file.identity.size_bytes;
-    if (is_right(local, file)) {
-      ++report.kept_files;
-      continue;
-    }
+    if (has_bytes_of(local, file)) continue;
     writer.expect(file);
     report.written_bytes += file.identity.size_bytes;
     const ManifestFile* const& missed = missing.emplace_back(&file);
     room.spooled_bytes = std::max(room.spooled_bytes, writer.spooled_bytes({&missed, 1}));
   }
-  report.written_files = missing.size();
+  // As a pull in place counts: one that only becomes executable is written.
+  report.written_files = start.plan.missing.size() + start.plan.missing_entrances.size();
+  report.kept_files = manifest.files.size() - report.written_files;
   report.fetched_bytes = writer.cost(missing);
   room_together.spooled_bytes = writer.spooled_bytes(missing);
   PullState state = state_of(repository);
@@ -129,14 +128,14 @@ PullReport pull_swap(const Repository& repository, const Commit& commit, const f
     const std::string& place = file.identity.path;
     const fs::path path = site.sibling() / place;
     make_directories(path.parent_path());
-    const FileStamp stamp =
-        is_right(local, file) ? writer.copy(file, site.directory() / place, path, on) : writer.write(file, path, on);
+    const FileStamp stamp = has_bytes_of(local, file) ? writer.copy(file, site.directory() / place, path, on)
+                                                      : writer.write(file, path, on);
     const std::lock_guard lock(mutex);
     state.files[place] = {file.identity.digest, stamp};
   };
   for_each_file(turns, execution, write, [&](std::size_t index, const Execution& on) {
     const ManifestFile& file = manifest.files[index];
-    if (!is_right(local, file)) writer.fetch_ahead(file, on);
+    if (!has_bytes_of(local, file)) writer.fetch_ahead(file, on);
   });
   const std::set<std::string> known = known_places(manifest, start);
   if (replaces) take_strays_along(site.directory(), site.sibling(), known, Taken::refuse);

@@ -90,8 +90,10 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
   } else {
     write_bytes(file, output, execution);
   }
+  if (file.executable) output.set_executable();
+  output.sync();  // first: it may take long
   before_replacing();
-  return commit(file, output, path);
+  return commit(file, output, path, execution);
 }
 
 FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path& held,
@@ -102,7 +104,8 @@ FileStamp PullWriter::copy(const ManifestFile& file, const std::filesystem::path
     const File from = File::open(held);
     // Should the kernel have copied wrongly, then once more by hand.
     if (kernel_copy(from, output, execution) == digest || copy_and_digest(from, output, execution) == digest) {
-      return commit(file, output, path);
+      if (file.executable) output.set_executable();
+      return commit(file, output, path, execution);
     }
   }
   execution.progress->note(fmt::format("{}: was changed since it was looked at", held.string()));
@@ -113,11 +116,17 @@ std::shared_ptr<const ByteReader> PullWriter::open(const std::string& object) co
   return repository_->store().get(object_key(object));
 }
 
-FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path) {
-  if (file.executable) output.set_executable();
+FileStamp PullWriter::commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path,
+                             const Execution& execution) {
+  const FileStamp written = output.stamp();
   output.commit(Overwrite::yes, Durability::synced);
   const auto stamp = stamp_of(path);
   if (!stamp) throw changed_meanwhile(path, "removed");
+  if (*stamp == written) return *stamp;
+  // Somebody has written into it; or it lies on a network, with times that the server gave it.
+  NoProgress silent;
+  if (digest_of(File::open(path), {execution.threads, &silent, execution.stop}) != file.identity.digest)
+    throw changed_meanwhile(path);
   return *stamp;
 }
 

@@ -44,7 +44,8 @@ class PullWriter {
   /// is going to be written. While another file is written, so that the network and the processors work at a time.
   void fetch_ahead(const ManifestFile& file, const Execution& execution);
   /// Writes it to `path`, checked and whole; returns its stamp there. Several may be written at a time. Once all of it
-  /// is there, and before it has its name, before_replacing() is called, which may throw.
+  /// is on the disk, and before it has its name, before_replacing() is called, which may throw. Throws local where
+  /// somebody has changed it by then.
   FileStamp write(
       const ManifestFile& file, const std::filesystem::path& path, const Execution& execution,
       const std::function<void()>& before_replacing = [] {});
@@ -85,7 +86,8 @@ class PullWriter {
     Source source;
   };
   std::shared_ptr<const ByteReader> open(const std::string& object) const;
-  static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path);
+  static FileStamp commit(const ManifestFile& file, OutputFile& output, const std::filesystem::path& path,
+                          const Execution& execution);
   const Recipe* whole_object_of(const ManifestFile& file) const;
   bool write_as_it_arrives(const ManifestFile& file, OutputFile& output, const Execution& execution) const;
   /// Gives `finder` those of the objects that are kept open.

@@ -34,7 +34,7 @@ class PullMeanwhileTest(testing.Case):
         log = self.scratch / "points"
         log.unlink(missing_ok=True)
         self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
-        return [point for point in kill_points.read_log(log) if not point.writes and not point.syncs]
+        return [point for point in kill_points.read_log(log) if not point.writes]
 
     def begin(self):
         shutil.rmtree(self.out, ignore_errors=True)
@@ -74,6 +74,36 @@ class PullMeanwhileTest(testing.Case):
     def test_a_file_that_is_to_be_replaced(self):
         for name in ("b.safetensors", "c.safetensors"):
             self.check_edits(name, lambda point, name=name: point.other == str(self.out / name))
+
+    def test_a_file_that_has_just_been_replaced(self):
+        words = "pull", "-j1", f"{self.repo}@step:1", self.out
+        for name in ("b.safetensors", "c.safetensors"):
+            points = self.points_of(*words)
+            renamed = next(number for number, point in enumerate(points) if point.other == str(self.out / name))
+            self.assertTrue(points[renamed + 1].syncs)
+            done = self.edited_at(points[renamed + 1], words, name)
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assertIn(name, done.err)
+            self.assertTrue((self.out / name).read_bytes().endswith(EDIT))
+            again = self.run_any("pull", f"{self.repo}@step:1", self.out)
+            self.assertEqual(again.code, 3, self.told(again))
+
+    def test_a_directory_that_is_half_pulled_is_no_checkpoint(self):
+        words = "pull", "-j1", f"{self.repo}@step:1", self.out
+        points = self.points_of(*words)
+        renamed = next(point for point in points if point.other == str(self.out / "b.safetensors"))
+        self.begin()
+        pull = kill_points.Paused(self, renamed.number, *words)
+        for what in ("at work", "killed"):
+            for done in (self.run_any("push", self.out, self.repo, "-b", "other"),
+                         self.run_any("diff", self.scratch / "0", self.out)):
+                self.assertEqual(done.code, 3, self.told(done))
+                self.assertIn("may be a mixture", done.err)
+            if what == "at work":
+                pull.child.kill()
+                pull.go_on()
+        self.run_ok(*words)
+        self.run_ok("push", self.out, self.repo, "-b", "other")
 
     def test_a_file_that_is_to_be_removed(self):
         self.check_edits("gone.safetensors", lambda point: point.path == str(self.out / "gone.safetensors"))
