@@ -19,19 +19,20 @@ struct GcArguments {
   bool dry_run = false;
 };
 
-// 7d, 12h, 30m, 0 or a number of seconds.
+// 7d, 12h, 30m, 90s or 0.
 std::chrono::seconds parse_duration(const std::string& text) {
   std::uint32_t count = 0;
   const char* const end = text.data() + text.size();
   const auto [unit, error] = std::from_chars(text.data(), end, count);
   const std::string_view rest(unit, static_cast<std::size_t>(end - unit));
+  const bool is_nothing = rest.empty() && count == 0;
   const std::int64_t seconds = rest == "d"                 ? 86400
                                : rest == "h"               ? 3600
                                : rest == "m"               ? 60
-                               : rest == "s" || rest == "" ? 1
+                               : rest == "s" || is_nothing ? 1
                                                            : 0;
   if (error != std::errc() || seconds == 0)
-    throw Error(Fault::usage, text, "is no time", "write 7d, 12h, 30m or a number of seconds");
+    throw Error(Fault::usage, text, "is no time", "write 7d, 12h, 30m, 90s or 0");
   return std::chrono::seconds(count * seconds);
 }
 
@@ -52,6 +53,14 @@ int run_gc(const GcArguments& arguments, Context& context) {
     return 0;
   }
   if (context.quiet) return 0;
+  if (!report.given_up.empty()) {
+    const bool is_one = report.given_up.size() == 1;
+    fmt::print("{} {} that squash gave up {} no longer be pulled:\n", report.given_up.size(),
+               is_one ? "commit" : "commits", arguments.dry_run ? "could" : "can");
+    for (const Digest& id : report.given_up) {
+      fmt::print("  {}\n", context.verbose > 0 ? id.hex() : id.hex().substr(0, 12));
+    }
+  }
   fmt::print("{} {} ({}); {} more ({}) can go {} from now\n", report.removed,
              arguments.dry_run ? "would be removed" : "removed", size_text(report.removed_bytes), report.planned,
              size_text(report.planned_bytes), arguments.grace);
@@ -63,7 +72,8 @@ int run_gc(const GcArguments& arguments, Context& context) {
 void add_gc(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<GcArguments>();
   declare(app, "REPO", arguments->repository, "The repository").required().check(not_empty);
-  declare(app, "--grace", arguments->grace, "How long nothing must have needed a thing: 7d, 12h, 30m (default: 7d)")
+  declare(app, "--grace", arguments->grace,
+          "How long nothing must have needed a thing: 7d, 12h, 30m, 90s, 0 (default: 7d)")
       .check(not_empty)
       .value_name("TIME");
   declare_flag(app, "-n,--dry-run", arguments->dry_run, "Only say what would be removed");

@@ -57,10 +57,13 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
                 "--force moves it");
   }
   if (before.commit != commit.id) refs.move(kind, name, before, commit.id, context.execution());
+  require_recipes(repository, commit);  // gc may have been at work
   if (context.json) {
     context.print({{word_for(kind), name}, {"commit", commit.id.hex()}});
   } else if (!context.quiet) {
-    fmt::print("{}  {}\n", commit.id.hex().substr(0, 12), name);
+    const bool has_moved = before.commit && before.commit != commit.id;
+    fmt::print("{}  {}{}\n", commit.id.hex().substr(0, 12), name,
+               has_moved ? fmt::format(" (was {})", before.commit->hex()) : "");
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "repo/stored_objects.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -25,10 +26,10 @@ constexpr const char* k_clock_key = "gc/clock";
 // What time it is where the store is: clocks of machines that share one differ.
 std::int64_t clock_of(Store& store, const Execution& execution) {
   constexpr int k_most_looks = 10;  // a list may lag behind what was written
-  store.put(k_clock_key, "");
   for (int look = 0; look < k_most_looks; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     execution.check_stop();
+    store.put(k_clock_key, "");  // each time: another gc may have removed it
     for (const Store::Listed& listed : store.list("gc/")) {
       if (listed.key == k_clock_key) return listed.written_ms / 1000;
     }
@@ -37,10 +38,10 @@ std::int64_t clock_of(Store& store, const Execution& execution) {
 }
 
 // Commits that no entry of any branch or tag, old ones included, leads to: pushes that never came to their end.
-std::set<Digest> unreachable(const History& history, const std::vector<Digest>& ever_named) {
+std::set<Digest> unreachable(const History& history, const std::vector<NamedCommit>& ever_named) {
   std::set<Digest> left;
   for (const auto& [id, commit] : history.commits()) left.insert(id);
-  for (const Digest& named : ever_named) {
+  for (const auto& [named, until_ms] : ever_named) {
     // Whatever lies behind it would be taken for garbage.
     if (!history.commits().contains(named)) {
       throw Error(Fault::corrupt, commit_key(named), "is missing, a branch or tag names or named it",
@@ -65,9 +66,9 @@ void require_recipes(const History& history, const std::set<Digest>& unfinished)
   }
 }
 
-std::vector<Digest> ever_named_in(const Repository& repository) {
-  std::vector<Digest> named = repository.refs().all_targets(RefKind::branch);
-  std::ranges::copy(repository.refs().all_targets(RefKind::tag), std::back_inserter(named));
+std::vector<NamedCommit> ever_named_in(const Repository& repository) {
+  std::vector<NamedCommit> named = repository.refs().ever_named(RefKind::branch);
+  std::ranges::copy(repository.refs().ever_named(RefKind::tag), std::back_inserter(named));
   return named;
 }
 
@@ -104,8 +105,22 @@ BookChanges changes_after(const History& history, const std::set<Digest>& given_
   return changes;
 }
 
-void carry_out(BookChanges changes, Repository& repository) {
+// A commit that has got a name since the history was read is wanted: its books stay.
+void spare_named(BookChanges& changes, const Repository& repository) {
+  std::set<Digest> named;
+  for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
+    for (const auto& [name, ref] : repository.refs().list(kind)) named.insert(*ref.commit);
+  }
+  std::erase_if(changes.given_up, [&](const Digest& id) { return named.contains(id); });
+  std::erase_if(changes.old_keys, [&](const std::string& key) {
+    const auto commit = commit_of_book(key);
+    return commit && named.contains(*commit) && !changes.new_books.contains(*commit);
+  });
+}
+
+void carry_out(BookChanges& changes, Repository& repository) {
   for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(repository.put_book(id, book));
+  if (!changes.given_up.empty()) spare_named(changes, repository);
   // Those of commits that are given up last: where they are gone all else is done.
   std::vector<std::string> keys(changes.old_keys.begin(), changes.old_keys.end());
   std::stable_partition(keys.begin(), keys.end(), [&](const std::string& key) {
@@ -116,12 +131,19 @@ void carry_out(BookChanges changes, Repository& repository) {
   repository.store().remove_all(keys);
 }
 
-std::set<Digest> expired(const History& history, std::int64_t now_s, std::chrono::seconds grace) {
+// Those that squash gave up, and whose names were taken away, if they had any, a grace time ago or longer.
+std::set<Digest> expired(const History& history, const std::vector<NamedCommit>& ever_named, std::int64_t now_s,
+                         std::chrono::seconds grace) {
+  std::map<Digest, std::int64_t> named_until_ms;
+  for (const auto& [id, until_ms] : ever_named) {
+    if (until_ms) named_until_ms[id] = std::max(named_until_ms[id], *until_ms);
+  }
   std::set<Digest> commits;
   for (const auto& [id, commit] : history.commits()) {
     if (!history.is_given_up(id)) continue;
     for (const HistoryBook& book : commit.books) {
-      if (book.squashed && book.written_ms / 1000 + grace.count() <= now_s) commits.insert(id);
+      const std::int64_t since_ms = std::max(book.written_ms, named_until_ms[id]);
+      if (book.squashed && since_ms / 1000 + grace.count() <= now_s) commits.insert(id);
     }
   }
   return commits;
@@ -150,7 +172,10 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
   for (const char* folder : {"objects/", "commits/", "recipes/"}) {
     for (const Store::Listed& listed : repository.store().list(folder)) {
       if (folder == std::string_view("objects/")) {
-        if (!needed.contains(listed.key)) keys.emplace(listed.key, listed);
+        // What somebody else keeps there is nothing of ours.
+        const std::string name = std::filesystem::path(listed.key).filename().string();
+        const bool is_ours = object_digest(name).has_value() && object_key(name) == listed.key;
+        if (is_ours && !needed.contains(listed.key)) keys.emplace(listed.key, listed);
         continue;
       }
       const std::string rest = listed.key.substr(std::string_view(folder).size());
@@ -172,17 +197,18 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
   execution.progress->begin("reading the history", 0);
   // In this order: what an entry names was there before it, so that a push meanwhile is no damage.
   std::optional<GcPlan> plan = read_gc_plan(store);
-  const std::vector<Digest> ever_named = ever_named_in(repository);
+  const std::vector<NamedCommit> ever_named = ever_named_in(repository);
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
   require_recipes(history, unfinished);
-  BookChanges changes = changes_after(history, expired(history, now_s, grace), store);
-  report.given_up = changes.given_up;
+  BookChanges changes = changes_after(history, expired(history, ever_named, now_s, grace), store);
   if (mode == GcMode::carry_out) {
     const bool any = !changes.old_keys.empty();
-    carry_out(std::exchange(changes, {}), repository);
+    carry_out(changes, repository);
     if (any) history = History::read(repository, execution);
   }
+  report.given_up = std::exchange(changes.given_up, {});
+  if (mode == GcMode::carry_out) changes = {};
 
   auto keys = unneeded(repository, history, unfinished, changes);
   if (grace.count() == 0) {
@@ -202,6 +228,8 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     constexpr std::size_t k_piece = 1000;
     for (std::size_t begin = 0; begin < old.size(); begin += k_piece) {
       execution.check_stop();
+      // A push took it away: it puts something that the plan names.
+      if (grace.count() != 0 && mode == GcMode::carry_out && read_gc_plan(store) != plan) break;
       const std::span piece = std::span(old).subspan(begin, std::min(k_piece, old.size() - begin));
       const std::vector<std::string> removed = mode == GcMode::dry_run ? std::vector(piece.begin(), piece.end())
                                                                        : store.remove_all_older(piece, plan->time_s);

@@ -17,6 +17,8 @@ inline constexpr const char* k_gc_plan_key = "gc/plan.json";
 struct GcPlan {
   std::int64_t time_s = 0;  ///< by the store's clock
   std::vector<std::string> keys;
+
+  bool operator==(const GcPlan&) const = default;
 };
 
 std::string to_text(const GcPlan& plan);

@@ -7,8 +7,6 @@
 
 #include <future>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 
 namespace wdelta {
@@ -26,12 +24,11 @@ class ObjectSender {
   void wait();
 
  private:
-  bool is_there_for_good(const Store::Wanted& wanted);
+  bool is_there(const Store::Wanted& wanted) const;
 
   Store* store_;
   const Execution* execution_;
-  std::optional<std::set<std::string>> doomed_;  // keys that a plan of gc names; read when it matters
-  std::future<void> sending_;                    // last: it uses the rest
+  std::future<void> sending_;  // last: it uses the rest
 };
 
 }  // namespace wdelta

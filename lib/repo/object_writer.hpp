@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -51,6 +52,7 @@ class ObjectWriter {
 
  private:
   enum class Content { safetensors, other };
+  bool is_doomed(const std::string& object);
   void pack(Recipe recipe, std::span<const std::uint8_t> bytes, Content content);
   void count(const Recipe& recipe);
   void finish_pack();
@@ -62,6 +64,7 @@ class ObjectWriter {
   std::vector<Recipe> in_pack_;
   Content last_in_pack_ = Content::other;
   std::set<Digest> put_;
+  std::optional<std::set<std::string>> doomed_;  // keys that a plan of gc names; read when it matters
   std::vector<Recipe> recipes_;
   std::uint64_t stored_bytes_ = 0;
   ObjectSender sender_;

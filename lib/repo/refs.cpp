@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "repo/ref_entry.hpp"
+#include "repo/repository_settings.hpp"
 #include "store/reads_at_once.hpp"
 
 #include <algorithm>
@@ -99,21 +100,35 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
   return refs;
 }
 
-std::vector<Digest> Refs::all_targets(RefKind kind) const {
-  std::map<std::string, std::uint64_t> newest;
+std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
   const std::vector<Store::Listed> entries = store_->list(ref_folder(kind));
-  std::vector<Digest> targets(entries.size());
+  std::vector<NamedCommit> named(entries.size());
   for_each_read(*store_, entries.size(), {},
-                [&](std::size_t i) { targets[i] = read_ref_entry(*store_, entries[i].key).commit; });
-  for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const auto&) {
-    if (is_entry_number(last)) newest[name] = std::max(newest[name], parse_entry_number(last));
-  });
+                [&](std::size_t i) { named[i].commit = read_ref_entry(*store_, entries[i].key).commit; });
+  std::map<std::string, std::uint64_t> newest;
+  std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;  // of all entries of a number, the last
+  std::vector<std::pair<std::string, std::uint64_t>> numbered;               // as entries are; 0 for what is none
+  for (const Store::Listed& listed : entries) {
+    const std::size_t slash = std::max(listed.key.rfind('/'), ref_folder(kind).size());
+    const std::string name = listed.key.substr(ref_folder(kind).size(), slash - ref_folder(kind).size());
+    const std::string_view last = std::string_view(listed.key).substr(std::min(slash + 1, listed.key.size()));
+    const auto contested = parse_contested_key(last);
+    const std::uint64_t number = is_entry_number(last) ? parse_entry_number(last) : contested ? contested->number : 0;
+    if (is_entry_number(last)) newest[name] = std::max(newest[name], number);
+    numbered.emplace_back(name, number);
+    std::int64_t& latest_ms = written_ms[numbered.back()];
+    latest_ms = std::max(latest_ms, listed.written_ms);
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto next = written_ms.find({numbered[i].first, numbered[i].second + 1});
+    if (numbered[i].second != 0 && next != written_ms.end()) named[i].until_ms = next->second;
+  }
   // A list may lag behind what was written. Contested entries wait for that themselves.
   for (auto [name, number] : newest) {
     while (number < k_last_entry_number && store_->get(entry_key(kind, name, number + 1)) != nullptr)
-      targets.push_back(read_ref_entry(*store_, entry_key(kind, name, ++number)).commit);
+      named.push_back({read_ref_entry(*store_, entry_key(kind, name, ++number)).commit, {}});
   }
-  return targets;
+  return named;
 }
 
 RefState Refs::read(RefKind kind, const std::string& name) const {
@@ -138,12 +153,22 @@ void Refs::move(RefKind kind, const std::string& name, const RefState& before, c
   if (before.number >= k_last_entry_number)
     throw Error(Fault::corrupt, name, "its newest entry has the last number there is");
   if (contest_) return move_contested(kind, name, before, commit, execution);
-  if (store_->contest()) {
-    throw Error(Fault::unsupported, name,
-                "the repository's branches are moved by exclusive creation, which this store cannot do",
-                "push to a new repository here");
-  }
+  require_exclusive_create();
   move_numbered(kind, name, before, commit);
+}
+
+// Where a repository was made is not always where it is now: a copy may lie in a store that takes a key twice, where of
+// two writers of an entry both would be told that they have won.
+void Refs::require_exclusive_create() const {
+  bool is_exclusive = !store_->contest();
+  if (is_exclusive && store_->is_remote()) {
+    const auto settings = get_text(*store_, k_settings_key, k_longest_settings);
+    is_exclusive = !settings || !store_->create(k_settings_key, *settings);
+  }
+  if (is_exclusive) return;
+  throw Error(Fault::unsupported, store_->name(),
+              "the repository's branches are moved by exclusive creation, which this store cannot do",
+              "push to a new repository here");
 }
 
 void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {

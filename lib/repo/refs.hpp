@@ -35,6 +35,12 @@ struct Fork {
   Digest commit;
 };
 
+/// A commit that an entry of a branch or tag names.
+struct NamedCommit {
+  Digest commit;
+  std::optional<std::int64_t> until_ms;  ///< by the store's clock, when a newer entry took its place, if one has
+};
+
 /// Why `name` may not be the name of a branch or tag, or null when it may.
 const char* why_not_a_ref_name(std::string_view name);
 
@@ -55,7 +61,7 @@ class Refs {
   /// All branches or tags there are, by name.
   std::map<std::string, RefState> list(RefKind kind) const;
   /// Every commit that an entry of any branch or tag names: old ones and those of forks included.
-  std::vector<Digest> all_targets(RefKind kind) const;
+  std::vector<NamedCommit> ever_named(RefKind kind) const;
   /// Forks of one branch or tag whose commits no entry of a branch or tag names that counts.
   std::vector<Fork> forks(RefKind kind, const std::string& name) const;
   /// Those of all of them.
@@ -78,6 +84,7 @@ class Refs {
   /// The entries of `name` alone, or of all without one.
   Seen look(RefKind kind, const std::optional<std::string>& name) const;
   ContestedEntries entries_of(RefKind kind, const std::string& name) const;
+  void require_exclusive_create() const;
   RefState newest_of(const std::vector<ContestedEntry>& line) const;
   std::vector<Fork> forks_in(const Seen& seen) const;
   void move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit);

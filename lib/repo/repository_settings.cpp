@@ -16,7 +16,6 @@ constexpr const char* k_settings_format = "wdelta-repository";
 constexpr unsigned k_id_digits = 32;
 constexpr const char* k_exclusive = "exclusive";
 constexpr const char* k_contested = "contested";
-constexpr std::uint64_t k_longest_settings = std::uint64_t{1} << 20;
 
 // Bounds for what a hostile document could have a reader wait for, or divide by.
 std::chrono::milliseconds milliseconds_member(const ParsedJson& json, const char* name, const std::string& object) {

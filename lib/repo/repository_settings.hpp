@@ -4,6 +4,7 @@
 
 #include "store/store.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 namespace wdelta {
 
 inline constexpr const char* k_settings_key = "wdelta.json";
+inline constexpr std::uint64_t k_longest_settings = std::uint64_t{1} << 20;
 
 struct RepositorySettings {
   std::string id;                  ///< random hexadecimal digits, drawn when the repository was made

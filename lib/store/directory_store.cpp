@@ -168,7 +168,19 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
 
 std::optional<std::uint64_t> DirectoryStore::free_bytes() const { return free_bytes_at(root_); }
 
+bool DirectoryStore::is_removable(const fs::path& path) const {
+  const fs::path place = path.lexically_relative(root_);
+  const fs::path kind = *place.begin();
+  if (kind == place) return true;
+  std::error_code error;
+  const fs::path expected = fs::canonical(root_ / kind, error) / place.parent_path().lexically_relative(kind);
+  const fs::path found = fs::canonical(path.parent_path(), error);
+  return error || found == expected.lexically_normal() || found / "" == expected.lexically_normal();
+}
+
 void DirectoryStore::remove(const std::string& key) {
+  if (!is_removable(path_of(key)))
+    throw Error(Fault::local, path_of(key).string(), "lies behind a symlink, and is not removed there");
   std::error_code error;
   fs::remove(path_of(key), error);
   if (error) throw system_error(error.value(), path_of(key).string(), "remove");
@@ -178,6 +190,7 @@ void DirectoryStore::remove(const std::string& key) {
 // put back leaves that to bring_back().
 bool DirectoryStore::remove_older(const std::string& key, std::int64_t time_s) {
   const fs::path path = path_of(key);
+  if (!is_removable(path)) return false;
   const auto is_young = [&](const fs::path& file) {
     const auto stamp = stamp_of(file);
     return stamp && mtime_s(*stamp) >= time_s;

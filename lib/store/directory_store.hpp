@@ -30,6 +30,9 @@ class DirectoryStore final : public Store {
 
  private:
   std::filesystem::path path_of(const std::string& key) const;
+  /// Whether it lies below the directory of its kind, and not behind a symlink there: what one leads to may be somebody
+  /// else's. The directories of kinds may be links, to another disk.
+  bool is_removable(const std::filesystem::path& path) const;
   std::filesystem::path path_for_writing(const std::string& key);
   void make_folder(const std::filesystem::path& path);
   void put_back(const std::filesystem::path& aside, const std::string& key);

@@ -115,6 +115,12 @@ bool has_scheme(std::string_view location) {
 }
 
 std::optional<fs::path> directory_named(const std::string& location) {
+  for (const std::string_view scheme : {"hf:", "s3:", "file:"}) {
+    if (location.starts_with(scheme) && !has_scheme(location)) {
+      throw Error(Fault::usage, location, fmt::format("a URL begins with {}//", scheme),
+                  fmt::format("./{} is a directory of that name", location));
+    }
+  }
   constexpr std::string_view k_scheme = "file://";
   if (!location.starts_with(k_scheme)) return has_scheme(location) ? std::nullopt : std::optional<fs::path>(location);
   std::string_view encoded = std::string_view(location).substr(k_scheme.size());
@@ -134,8 +140,8 @@ std::unique_ptr<Store> open_store(const std::string& location, const Access& acc
     if (location.starts_with(scheme.prefix))
       return scheme.open(location, location.substr(scheme.prefix.size()), access, execution);
   }
-  throw Error(Fault::unsupported, location, "this build has no store for that scheme",
-              "a plain path or file:///PATH works");
+  throw Error(Fault::unsupported, location, "there is no store for that scheme",
+              "a path, file:///PATH, s3://BUCKET/PREFIX or hf://buckets/NAMESPACE/NAME is one");
 }
 
 }  // namespace wdelta

@@ -115,7 +115,7 @@ class Store {
   /// Forgets a key; no error when there is none.
   virtual void remove(const std::string& key) = 0;
   /// Forgets a key unless it was written at `time_s` or later by the store's clock; whether it did. What a put() of the
-  /// same key writes meanwhile stays.
+  /// same key writes meanwhile stays in a directory; over a network there is a moment between the look and the removal.
   virtual bool remove_older(const std::string& key, std::int64_t time_s) = 0;
   /// The same for many keys, for stores where every request counts.
   virtual void remove_all(std::span<const std::string> keys);

@@ -290,6 +290,57 @@ class Writers(S3Case):
         self.assertIn(second, self.run_ok("log", "-v", REPO))
         self.run_ok("verify", REPO, "--deep")
 
+    def test_a_push_of_what_gc_is_about_to_remove(self):
+        """What a killed push left is pushed again between gc's look at its age and its removal."""
+        self.serve()
+        tensors = self.some_weights(2, 1_500_000)
+        self.write_weights("a/model.safetensors", tensors)
+        self.write_weights("b/model.safetensors", self.moved(tensors, 0.3))
+        self.write("b/side", self.random.randbytes(70_000))
+        self.write_weights("whole/model.safetensors", self.some_weights(1, 2_000_000))
+        self.run_ok("push", self.scratch / "a", REPO)
+        before = set(self.s3.buckets["bucket"])
+        for name in ("b", "whole"):
+            self.run_ok("branch", REPO, name, "main")
+            self.run_ok("push", self.scratch / name, REPO, "-b", name)
+            for key in [key for key in self.s3.buckets["bucket"] if f"/branches/{name}/" in key]:
+                del self.s3.buckets["bucket"][key]
+        left = {key for key in self.s3.buckets["bucket"] if key not in before and "/objects/" in key}
+        self.assertGreater(len(left), 2)
+        time.sleep(1.1)
+        self.run_ok("gc", REPO, "--grace", "1s")
+        time.sleep(2.1)
+        pushed = []
+
+        def push_first(request):
+            if request.startswith("DELETE ") and "/objects/" in request and not pushed:
+                pushed.append(request)
+                for name in ("b", "whole"):
+                    self.run_ok("branch", REPO, name, "main")
+                    self.run_ok("push", self.scratch / name, REPO, "-b", name)
+
+        self.s3.fault_for = push_first
+        self.run_ok("gc", REPO, "--grace", "1s", "--transfers", "1")
+        self.assertEqual(len(pushed), 1)
+        self.s3.fault_for = lambda _: None
+        self.assertFalse(left & set(self.s3.buckets["bucket"]))
+        for name in ("b", "whole"):
+            self.run_ok("pull", f"{REPO}@{name}", self.scratch / f"pulled-{name}")
+            self.assert_same_tree(self.scratch / f"pulled-{name}", self.scratch / name)
+        self.run_ok("verify", "--deep", REPO)
+
+    def test_a_copy_in_a_store_that_takes_every_key_twice(self):
+        self.serve()
+        first, second = self.some_history(2)
+        self.run_ok("push", first, REPO)
+        self.s3.ignores_conditions = True
+        before = {key: found.content for key, found in self.s3.buckets["bucket"].items()}
+        self.run_fails(9, "push", second, REPO, says="moved by exclusive creation")
+        self.run_fails(9, "tag", REPO, "v1", says="moved by exclusive creation")
+        after = self.s3.buckets["bucket"]
+        self.assertEqual({key: after[key].content for key in before}, before)
+        self.assertFalse([key for key in after if key not in before and ("/branches/" in key or "/tags/" in key)])
+
     def test_what_is_left_makes_a_file_whose_whole_object_has_other_bytes(self):
         self.serve()
         tensors = self.some_weights(1, 3_000_000)

@@ -8,6 +8,7 @@ import shutil
 import time
 import urllib.parse
 
+import kill_points
 import testing
 
 ANCHOR = ("--anchor", "never")
@@ -302,7 +303,7 @@ class SquashTest(testing.Case):
         self.squash("step:1..main")
         self.assertEqual(self.gc("--grace", "1h")["given_up"], [])
         time.sleep(1.1)
-        first = self.gc("--grace", "1")
+        first = self.gc("--grace", "1s")
         self.assertEqual((len(first["given_up"]), first["removed"]), (4, 0))
         self.assertGreater(first["planned"], 3)
         dry = self.gc("--grace", "1h", "--dry-run")
@@ -311,14 +312,14 @@ class SquashTest(testing.Case):
         self.ids.append(self.push(self.steps[3]))
         self.steps.append(self.steps[3])
         time.sleep(1.1)
-        second = self.gc("--grace", "1")
+        second = self.gc("--grace", "1s")
         self.assertGreater(second["removed"], 0)
         self.pulls_only((0, 1, 6, 7, *([3] if self.leads_through(3) else [])))
 
     def test_a_dry_run_says_what_a_run_does(self):
         self.squash("step:1..main")
         time.sleep(1.1)
-        for grace in ("1", "0"):
+        for grace in ("1s", "0"):
             before = testing.describe(self.repo)
             said = self.gc("--grace", grace, "--dry-run")
             self.assertEqual(testing.describe(self.repo), before)
@@ -329,17 +330,76 @@ class SquashTest(testing.Case):
 
     def test_the_clock_is_the_stores(self):
         self.squash("step:1..main")
-        for path in (self.repo / "recipes").rglob("*.json"):
-            if b'"squashed"' in path.read_bytes():
-                os.utime(path, (time.time() - 7200,) * 2)
+        self.age("recipes")
+        self.age("branches")
         self.assertEqual(self.gc("--grace", "3h", "--dry-run")["given_up"], [])
         self.assertEqual(len(self.gc("--grace", "1h")["given_up"]), 4)
+
+    def age(self, folder):
+        for path in (self.repo / folder).rglob("*"):
+            os.utime(path, (time.time() - 7200,) * 2)
+
+    def test_what_had_a_name_has_its_grace_time_once_that_is_gone(self):
+        self.run_ok("tag", self.repo, "best", "step:3")
+        self.squash("step:1..main")
+        for folder in ("recipes", "branches", "tags"):
+            self.age(folder)
+        self.run_ok("tag", self.repo, "best", "main", "--force")
+        self.assertNotIn(self.ids[3], self.gc("--grace", "1h")["given_up"])
+        self.run_ok("tag", self.repo, "best", self.ids[3], "--force")
+        self.run_ok("pull", f"{self.repo}@best", self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", self.steps[3])
+
+    def test_a_commit_that_is_given_a_name_while_gc_is_at_work(self):
+        kill_points.require(self)
+        self.squash("step:1..main")
+        for folder in ("recipes", "branches"):
+            self.age(folder)
+        words = "gc", self.repo, "--grace", "1h"
+        saved, log = self.scratch / "saved", self.scratch / "points"
+        shutil.copytree(self.repo, saved)
+        self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
+        points = kill_points.read_log(log)
+        removed = next(i for i, point in enumerate(points) if point.removes and "/recipes/" in point.path)
+        first = next(i for i, point in enumerate(points) if "/recipes/" in point.other)
+        for point in {points[0], points[first]}:
+            self.assertLess(point.number, points[removed].number)
+            shutil.rmtree(self.repo)
+            shutil.copytree(saved, self.repo)
+            for folder in ("recipes", "branches"):
+                self.age(folder)
+            gc = kill_points.Paused(self, point.number, *words)
+            self.run_ok("tag", self.repo, "best", self.ids[3])
+            done = gc.go_on()
+            self.assertEqual(done.code, 0, self.told(done))
+            shutil.rmtree(self.scratch / "out", ignore_errors=True)
+            self.run_ok("pull", f"{self.repo}@best", self.scratch / "out")
+            self.assert_same_tree(self.scratch / "out", self.steps[3])
+            self.run_ok("verify", "--deep", self.repo)
+
+    def test_two_gcs_at_once(self):
+        kill_points.require(self)
+        words = "gc", self.repo, "--grace", "1h"
+        log = self.scratch / "points"
+        self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
+        clock = next(point for point in kill_points.read_log(log) if point.other.endswith("gc/clock"))
+        first = kill_points.Paused(self, clock.number + 1, *words)
+        self.run_ok(*words)
+        done = first.go_on()
+        self.assertEqual(done.code, 0, self.told(done))
+
+    def test_what_gc_says_of_commits_that_it_gives_up(self):
+        self.squash("step:1..main")
+        dry = self.run_ok("gc", self.repo, "--grace", "0", "--dry-run")
+        self.assertIn("4 commits that squash gave up could no longer be pulled", dry)
+        self.assertIn(self.ids[3][:12], dry)
+        self.run_fails(2, "gc", self.repo, "--grace", "7", says="is no time")
 
     def test_what_pushes_left_that_never_ended(self):
         entries = sorted((self.repo / "branches/main").iterdir())
         entries[-1].unlink()
         staged = self.write("repo/staging/abandoned", b"x" * 1000)
-        temporary = self.write("repo/objects/.75.safetensors.wdelta-a1B2c3", b"x")
+        temporary = self.write("repo/objects/.75.safetensors.wdelta-a1b2c3", b"x")
         for path in (staged, temporary):
             os.utime(path, (time.time() - 7200,) * 2)
         self.ids.pop()

@@ -109,8 +109,9 @@ class Race {
 
   std::set<Digest> targets() {
     MemoryStore store(bucket_);
-    const auto all = refs(store).all_targets(RefKind::branch);
-    return {all.begin(), all.end()};
+    std::set<Digest> named;
+    for (const NamedCommit& each : refs(store).ever_named(RefKind::branch)) named.insert(each.commit);
+    return named;
   }
 
   std::optional<Contest> contest() const {

@@ -333,8 +333,8 @@ std::vector<std::string> S3Store::remove_all_older(std::span<const std::string> 
 
 bool S3Store::remove_if_older(const std::string& key, const S3Object& object, std::int64_t time_s) {
   if (object.written_ms >= time_s * 1000) return false;
-  // Stores that know the condition remove only what was looked at; for others there is a moment between the two, which
-  // is why a push puts again what a plan names once its branch has moved.
+  // Stores that know the condition remove only what was looked at, be it put again with the same bytes: a push puts
+  // nothing under a name that a plan of gc has (repo/object_writer).
   S3Request request;
   request.method = "DELETE";
   request.key = object.key;
