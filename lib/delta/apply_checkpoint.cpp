@@ -116,6 +116,10 @@ class Chain {
     lists_.reserve(directories.size());  // pointed into
     for (const fs::path& directory : directories) {
       const fs::path list_path = directory / k_list_name;
+      if (!fs::exists(list_path)) {
+        throw Error(Fault::not_found, directory.string(), fmt::format("is no delta: it has no {}", k_list_name),
+                    "wdelta diff OLD NEW -o DELTA makes one");
+      }
       lists_.push_back(delta_list_from(read_small_file(list_path, k_longest_list), list_path.string()));
       std::map<std::string, const ListedFile*>& places = places_.emplace_back();
       for (const ListedFile& listed : lists_.back().files) places[listed.identity.path] = &listed;

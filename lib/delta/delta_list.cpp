@@ -28,6 +28,10 @@ std::string to_text(const DeltaList& list) {
   return seal({{"format", k_list_format}, {"version", 1}, {"files", files}, {"removed", list.removed}});
 }
 
+bool claims_to_be_delta_list(std::string_view text) {
+  return text.find(fmt::format("\"{}\"", k_list_format)) != std::string_view::npos;
+}
+
 DeltaList delta_list_from(std::string_view text, const std::string& object) {
   const ParsedJson json = open_sealed(text, k_list_format, object);
   DeltaList list;

@@ -28,6 +28,8 @@ inline constexpr const char* k_list_name = "wdelta.json";
 inline constexpr const char* k_files_folder = "files";
 
 std::string to_text(const DeltaList& list);
+/// Whether the text says that it is such a list, sound or not.
+bool claims_to_be_delta_list(std::string_view text);
 /// Throws corrupt, naming `object`.
 DeltaList delta_list_from(std::string_view text, const std::string& object);
 

@@ -9,27 +9,23 @@
 
 namespace wdelta {
 
-void EntryCheck::check(const std::string& key) {
+Digest EntryCheck::check(const std::string& key) {
   const std::size_t slash = key.rfind('/');
   const std::string folder = key.substr(0, slash);
   const std::string last_part = key.substr(slash + 1);
-  if (refs_->are_contested()) {
-    check_contested(folder, last_part, key);
-  } else {
-    check_numbered(folder, last_part, key);
-  }
+  return refs_->are_contested() ? check_contested(folder, last_part, key) : check_numbered(folder, last_part, key);
 }
 
-void EntryCheck::check_numbered(const std::string& folder, const std::string& last_part, const std::string& key) {
+Digest EntryCheck::check_numbered(const std::string& folder, const std::string& last_part, const std::string& key) {
   const std::uint64_t number = parse_entry_number(last_part);
   std::uint64_t& last = last_number_[folder];
   const std::uint64_t expected = last + 1;
   last = std::max(last, number);
   if (number != expected) throw Error(Fault::corrupt, key, fmt::format("entry {} is missing before it", expected));
-  read_ref_entry(refs_->store(), key);
+  return read_ref_entry(refs_->store(), key).commit;
 }
 
-void EntryCheck::check_contested(const std::string& folder, const std::string& last_part, const std::string& key) {
+Digest EntryCheck::check_contested(const std::string& folder, const std::string& last_part, const std::string& key) {
   const auto parsed = parse_contested_key(last_part);
   if (!parsed) throw Error(Fault::corrupt, key, "has no name of an entry");
   const bool is_first = parsed->before == no_entry_before();
@@ -39,9 +35,10 @@ void EntryCheck::check_contested(const std::string& folder, const std::string& l
   const RefEntry entry = read_ref_entry(refs_->store(), key);
   if (entry.write != parsed->write || entry.before != parsed->before)
     throw Error(Fault::corrupt, key, "its content is of another entry");
-  if (parsed->is_withdrawal) return;
+  if (parsed->is_withdrawal) return entry.commit;
   if (is_first ? parsed->number != 1 : !is_behind)
     throw Error(Fault::corrupt, key, fmt::format("the entry that it builds on ({}) is missing", parsed->before));
+  return entry.commit;
 }
 
 }  // namespace wdelta

@@ -15,12 +15,12 @@ class EntryCheck {
  public:
   explicit EntryCheck(const Refs& refs) : refs_(&refs) {}
 
-  /// Throws corrupt when the entry is damaged, or the one before it is not there.
-  void check(const std::string& key);
+  /// Returns the commit that the entry names. Throws corrupt when it is damaged, or the one before it is not there.
+  Digest check(const std::string& key);
 
  private:
-  void check_numbered(const std::string& folder, const std::string& last_part, const std::string& key);
-  void check_contested(const std::string& folder, const std::string& last_part, const std::string& key);
+  Digest check_numbered(const std::string& folder, const std::string& last_part, const std::string& key);
+  Digest check_contested(const std::string& folder, const std::string& last_part, const std::string& key);
 
   const Refs* refs_;
   std::map<std::string, std::uint64_t> last_number_;                   // by everything before the number

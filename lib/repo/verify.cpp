@@ -63,39 +63,53 @@ VerifyReport verify_commit(const Repository& repository, const Commit& commit, c
 
 namespace {
 
-void check_delta_file(const fs::path& path, const Execution& execution, VerifyReport& report) {
-  const auto file = std::make_shared<File>(File::open(path));
-  const DeltaReader delta = DeltaReader::open(file);
+constexpr std::uint64_t k_longest_list = 1'000'000'000;
+
+/// `result`: what it must make, where something says so.
+void check_delta_file(const fs::path& path, const FileIdentity* result, const Execution& execution) {
+  const DeltaReader delta = DeltaReader::open(std::make_shared<File>(File::open(path)));
   delta.check_payload(execution);
-  ++report.checked;
-  report.checked_bytes += file->size_bytes();
+  if (result != nullptr && delta.description().result != *result)
+    throw Error(Fault::corrupt, path.string(), "makes another file than the list beside it says");
+}
+
+void check_listed(const ListedFile& listed, const fs::path& kept, const Execution& execution) {
+  if (listed.as == ListedAs::delta) return check_delta_file(kept, &listed.identity, execution);
+  if (digest_of(File::open(kept), execution) != listed.identity.digest)
+    throw Error(Fault::corrupt, kept.string(), "has another digest than the list says");
 }
 
 }  // namespace
 
-bool is_delta_directory(const fs::path& path) {
-  return fs::is_regular_file(path / k_list_name) && fs::is_directory(path / k_files_folder);
+// By its list, as its folder is not there where nothing differs and what copies directories leaves out empty ones.
+bool is_delta_directory(const fs::path& path) try {
+  const fs::path list_path = path / k_list_name;
+  return fs::is_regular_file(list_path) && (fs::is_directory(path / k_files_folder) ||
+                                            claims_to_be_delta_list(read_small_file(list_path, k_longest_list)));
+} catch (const Error&) {
+  return false;
 }
 
 VerifyReport verify_delta(const fs::path& path, const Execution& execution) {
   VerifyReport report;
   execution.progress->begin("verifying", 0);
   if (!is_delta_directory(path)) {
-    check_delta_file(path, execution, report);
+    check_delta_file(path, nullptr, execution);
+    report.checked = 1;
+    report.checked_bytes = fs::file_size(path);
     return report;
   }
   const fs::path list_path = path / k_list_name;
-  constexpr std::uint64_t k_longest_list = 1'000'000'000;
   const DeltaList list = delta_list_from(read_small_file(list_path, k_longest_list), list_path.string());
   for (const ListedFile& listed : list.files) {
+    if (listed.as == ListedAs::same) continue;
     const fs::path kept = path / k_files_folder / listed.identity.path;
-    if (listed.as == ListedAs::delta) check_delta_file(kept, execution, report);
-    if (listed.as == ListedAs::file) {
-      const File file = File::open(kept);
-      if (digest_of(file, execution) != listed.identity.digest)
-        throw Error(Fault::corrupt, kept.string(), "has another digest than the list says");
-      ++report.checked;
-      report.checked_bytes += file.size_bytes();
+    ++report.checked;
+    try {
+      check_listed(listed, kept, execution);
+      report.checked_bytes += fs::file_size(kept);
+    } catch (const Error& error) {
+      report.add(kept.string(), error);
     }
   }
   return report;

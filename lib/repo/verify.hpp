@@ -65,9 +65,10 @@ enum class VerifyDepth { quick, objects, deep };
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 
-/// Checks deltas alone: a file, or a directory with its list. Throws corrupt at the first that is damaged.
+/// Checks deltas alone. A file: throws corrupt where it is damaged. A directory: its list, which it throws for, and
+/// that all that the list names is there, whole, and makes what the list says.
 VerifyReport verify_delta(const std::filesystem::path& path, const Execution& execution);
-/// Whether `path` is a delta of directories.
+/// Whether `path` is a delta of directories, sound or not.
 bool is_delta_directory(const std::filesystem::path& path);
 
 }  // namespace wdelta

@@ -77,6 +77,7 @@ class RepositoryCheck {
                     [&](std::size_t i) { read[i] = read_commit(piece[i].key); });
       for (std::size_t i = 0; i < piece.size(); ++i) check(piece[i], [&] { check_commit(piece[i].key, read[i]); });
     }
+    check_ever_named();
     check_wanted();
     check_books();
     for (const Store::Listed& listed : list("gc/")) {
@@ -178,7 +179,7 @@ class RepositoryCheck {
     const char* word = kind == RefKind::branch ? "branch" : "tag";
     EntryCheck entries(refs);
     for (const Store::Listed& listed : list(ref_folder(kind))) {
-      check(listed, [&] { entries.check(listed.key); });
+      check(listed, [&] { ever_named_.emplace(entries.check(listed.key), listed.key); });
     }
     try {
       const auto current = refs.list(kind);
@@ -254,8 +255,30 @@ class RepositoryCheck {
     for (const ManifestFile& file : commit.manifest.files) {
       if (!file.content && graph.can_make(file.identity.digest)) graph.collect(file.identity.digest, needed);
     }
-    for (const auto& [digest, recipe] : needed) check_recipe(recipe, key);
+    for (const auto& [digest, recipe] : needed) {
+      const auto lost = what_is_lost(recipe);
+      if (!lost) continue;
+      if (graph.squashed()) {  // as what gc takes from it
+        taken_.emplace(commit.id, *lost);
+        return;
+      }
+      offer_repair();
+      throw Error(Fault::corrupt, key, *lost);
+    }
     if (depth_ == VerifyDepth::deep) rebuild(commit, graph);
+  }
+
+  // Those that names stood for before stay, whatever they stand for now.
+  void check_ever_named() {
+    for (const auto& [id, key] : ever_named_) {
+      if (listed_commits_.contains(commit_key(id)) || names_.contains(id)) continue;
+      try {
+        require_commit(key, id);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::network) throw;
+        report_.add(key, error);
+      }
+    }
   }
 
   // Of commits that were given up and whose bytes gc took, those that something names now. At the end, when all
@@ -269,7 +292,7 @@ class RepositoryCheck {
       }
       const std::string why =
           name == names_.end() ? "several commits have it for their parent" : name->second + " names it";
-      report_.findings.push_back({commit_key(id), fmt::format("{}, and {} any more", why, what), {}});
+      report_.findings.push_back({commit_key(id), fmt::format("{}, and {}", why, what), {}});
       offer_repair();
     }
   }
@@ -303,10 +326,11 @@ class RepositoryCheck {
     return true;
   }
 
-  void check_recipe(const Recipe& recipe, const std::string& key) {
+  /// What a recipe needs and is not there.
+  std::optional<std::string> what_is_lost(const Recipe& recipe) {
     if (recipe.reference) {
       references_.push_back(recipe);
-      return;
+      return {};
     }
     auto object = object_sizes_.find(recipe.bytes.object);
     if (object == object_sizes_.end() && look_again(recipe.bytes.object))
@@ -314,11 +338,9 @@ class RepositoryCheck {
     const std::uint64_t size_bytes = object == object_sizes_.end() ? 0 : object->second;
     const bool is_long_enough =
         recipe.bytes.offset <= size_bytes && recipe.bytes.length <= size_bytes - recipe.bytes.offset;
-    if (!is_long_enough) offer_repair();
-    if (object == object_sizes_.end())
-      throw Error(Fault::corrupt, key, fmt::format("object {} is missing", recipe.bytes.object));
-    if (!is_long_enough)
-      throw Error(Fault::corrupt, key, fmt::format("object {} is too short for a recipe", recipe.bytes.object));
+    if (object == object_sizes_.end()) return fmt::format("object {} is missing", recipe.bytes.object);
+    if (!is_long_enough) return fmt::format("object {} is too short for a recipe", recipe.bytes.object);
+    return {};
   }
 
   // At the end, so that it takes few requests however many commits begin with one model.
@@ -372,6 +394,7 @@ class RepositoryCheck {
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<std::string, std::shared_ptr<const ByteReader>> kept_objects_;
   std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
+  std::map<Digest, std::string> ever_named_;    // by entries, old ones too: the first of these
   std::set<std::string> listed_commits_;        // their keys
   std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
   std::map<Digest, std::size_t> child_counts_;  // by parent
