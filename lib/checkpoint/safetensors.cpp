@@ -180,14 +180,14 @@ bool is_cut_short(const ByteReader& file) try {
   if (length > size - 8) return true;
   front.resize(length);
   file.read_at(8, front);
-  const ParsedJson json = parse_json({reinterpret_cast<const char*>(front.data()), front.size()}, file.name());
   std::uint64_t end = 0;
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_object() || !value.contains("data_offsets")) continue;
+  const std::string_view text(reinterpret_cast<const char*>(front.data()), front.size());
+  parse_members(text, file.name(), [&](const std::string&, ParsedJson&& value) {
+    if (!value.is_object() || !value.contains("data_offsets")) return;
     const ParsedJson& offsets = value["data_offsets"];
     if (offsets.is_array() && offsets.size() == 2 && offsets[1].is_number_unsigned())
       end = std::max(end, offsets[1].get<std::uint64_t>());
-  }
+  });
   return end > size - 8 - length;
 } catch (const Error&) {
   return false;

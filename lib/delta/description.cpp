@@ -79,9 +79,7 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
   description.change_count = required_count(metadata, "changed", object);
 
   if (const std::string* text = find_metadata(metadata, "sources")) {
-    const ParsedJson sources = parse_json(*text, object);
-    if (!sources.is_object()) throw Error(Fault::corrupt, object, "__metadata__ \"sources\" is not an object");
-    for (const auto& [tensor, value] : sources.items()) {
+    parse_members(*text, object, [&](const std::string& tensor, ParsedJson&& value) {
       if (value.is_null()) {
         description.sources.emplace(tensor, std::nullopt);
       } else if (value.is_array() && value.size() == 2 && value[0].is_number_unsigned() && value[1].is_string() &&
@@ -90,7 +88,7 @@ DeltaDescription description_from(const Metadata& metadata, const std::string& o
       } else {
         throw Error(Fault::corrupt, object, fmt::format("the source of tensor {:?} is none", tensor));
       }
-    }
+    });
   }
   if (const std::string* dtype = find_metadata(metadata, "opaque")) {
     description.opaque = dtype_named(*dtype);

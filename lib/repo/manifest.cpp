@@ -16,6 +16,9 @@ namespace wdelta {
 
 namespace {
 
+constexpr std::size_t k_longest_title = 200;
+constexpr std::uint64_t k_farthest_ancestor = std::uint64_t{1} << 48;
+
 constexpr const char* k_commit_format = "wdelta-commit";
 
 Json number_or_null(const std::optional<std::uint64_t>& number) { return number ? Json(*number) : Json(nullptr); }
@@ -73,8 +76,14 @@ void require_distinct(const std::vector<ManifestFile>& files, const std::string&
 }
 
 CommitSummary summary_from(const ParsedJson& json, const std::string& object) {
-  return {size_member(json, "distance", object), digest_member(json, "id", object), string_member(json, "time", object),
-          number_or_null_member(json, "step", object), string_member(json, "message", object)};
+  CommitSummary summary = {size_member(json, "distance", object), digest_member(json, "id", object),
+                           string_member(json, "time", object), number_or_null_member(json, "step", object),
+                           string_member(json, "message", object)};
+  // All of it goes into the manifests of commits to come.
+  if (summary.distance > k_farthest_ancestor || summary.time.size() > k_longest_title ||
+      summary.title.size() > k_longest_title || summary.title.find('\n') != std::string::npos)
+    throw Error(Fault::corrupt, object, "the summary of an ancestor is none");
+  return summary;
 }
 
 }  // namespace
@@ -139,12 +148,19 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
   if (!meta.is_object()) throw Error(Fault::corrupt, object, "member \"meta\" is not an object");
   for (const auto& [key, value] : meta.items())
     manifest.meta.emplace_back(key, string_member(meta, key.c_str(), object));
+  // What hashes a file takes memory for all of its segments: 32 bytes for four MiB.
+  constexpr std::uint64_t k_largest_file_bytes = std::uint64_t{1} << 45;
   // So that sums of them, with what a disk holds already, stay below 2^63.
   constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 62;
   std::uint64_t left_bytes = k_most_bytes;
   for (const ParsedJson& file : array_member(json, "files", object)) {
     manifest.files.push_back(manifest_file_from(file, object));
     const std::uint64_t size_bytes = manifest.files.back().identity.size_bytes;
+    if (size_bytes > k_largest_file_bytes) {
+      throw Error(Fault::corrupt, object,
+                  fmt::format("{:?} has {} bytes, at most {} expected", manifest.files.back().identity.path, size_bytes,
+                              k_largest_file_bytes));
+    }
     if (size_bytes > left_bytes) throw Error(Fault::corrupt, object, "its files are larger than any disk");
     left_bytes -= size_bytes;
   }
@@ -168,8 +184,8 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
 
 CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance) {
   std::string title = manifest.message.substr(0, manifest.message.find('\n'));
-  if (title.size() > 200) {
-    title.resize(200);
+  if (title.size() > k_longest_title) {
+    title.resize(k_longest_title);
     while (!is_utf8(title)) title.pop_back();
   }
   return {distance, id, manifest.time, manifest.step, title};

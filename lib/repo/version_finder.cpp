@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/reader_digest.hpp"
+#include "repo/stored_objects.hpp"
 #include "store/reads_at_once.hpp"
 
 #include <algorithm>
@@ -111,6 +112,15 @@ void VersionFinder::go_around(const Lost& lost, const FileIdentity& wanted) {
       graph_->without(lost.recipes, [this](const Digest& digest) { return versions_.contains(digest); });
   if (!others.can_make(wanted.digest)) throw Error(lost.error);
   execution_->progress->note(fmt::format("{}: {}; another way is taken", lost.error.object(), lost.error.what()));
+  // Where much is lost it is looked for in one go: each way that is taken out has all others weighed anew.
+  constexpr std::size_t k_most_one_by_one = 8;
+  if (++lost_count_ == k_most_one_by_one) {
+    const StoredObjects stored(repository_->store());
+    RecipeGraph left = others.without([&](const Recipe& recipe) { return !stored.have(recipe); },
+                                      [this](const Digest& digest) { return versions_.contains(digest); });
+    if (!left.can_make(wanted.digest)) throw Error(lost.error);
+    others = std::move(left);
+  }
   graph_of_others_ = std::move(others);
   graph_ = &*graph_of_others_;
 }

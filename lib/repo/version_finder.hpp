@@ -69,6 +69,7 @@ class VersionFinder {
   const Engine* engine_;
   const Execution* execution_;
   std::optional<RecipeGraph> graph_of_others_;  // without recipes that turned out to be lost
+  std::size_t lost_count_ = 0;                  // times that one did
   std::map<Digest, FileVersion> versions_;
   std::set<Digest> kept_;  // of these, what others may be made of, too: of a long chain's many tensors the rest is much
   std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one

@@ -286,6 +286,50 @@ class HostileTest(testing.Case):
                     self.assertFalse((self.out / "config.json").exists())
                     self.assert_no_leftovers()
 
+    def test_ancestors_that_no_child_could_have(self):
+        """They are refused where they are read: a push would write them into each commit to come."""
+        self.write_weights("step/model.safetensors", self.some_weights())
+        tip = self.run_ok("push", self.scratch / "step", self.repo).strip()
+        manifest = json.loads((self.repo / "commits" / f"{tip}.json").read_bytes())
+        book, = (self.repo / "recipes" / tip).iterdir()
+        self.number = 2
+        parent, = manifest["ancestors"]
+        far = {**parent, "distance": (1 << 64) - 1}
+        for ancestors in ([parent, far], [{**parent, "message": "x" * 201}], [{**parent, "message": "a\nb"}],
+                          [{**parent, "time": "x" * 201}]):
+            with self.subTest(ancestors):
+                self.commit({**manifest, "ancestors": ancestors}, book.read_bytes())
+                for words in (("pull",), ("log",)):
+                    self.refused(5, words)
+                self.run_fails(5, "push", self.scratch / "step", self.repo)
+
+    def test_a_file_that_is_larger_than_any(self):
+        for size in ((1 << 45) + 1, 1 << 60):
+            files = [{**file, "size": size} if file["path"].startswith("sub") else file for file in self.manifest["files"]]
+            self.commit({**self.manifest, "files": files})
+            self.refused(says="at most")
+            self.assertIn("at most", self.run_fails(5, "verify", "--deep", self.repo).out)
+
+    def test_thousands_of_ways_that_are_all_lost(self):
+        book = json.loads(self.book.read_bytes())
+        recipe = next(recipe for recipe in book["recipes"] if recipe["size"] == 70000)
+        ways = [{**recipe, "object": f"{i:064x}", "offset": 0} for i in range(3000)]
+        self.commit(self.manifest, (json.dumps({**book, "recipes": [
+            *ways, *(other for other in book["recipes"] if other != recipe)]}) + "\n").encode())
+        done = self.run_any("pull", self.repo, self.out)
+        self.assertEqual(done.code, 5, self.told(done))
+        self.assertLess(len(done.err.splitlines()), 20)
+
+    def test_gc_removes_nothing_behind_a_symlink(self):
+        theirs = [self.write("victim/thesis.txt", "mine"), self.write("victim/" + "0" * 64, "mine"),
+                  self.write("victim/sub/" + "0" * 64, "mine")]
+        (self.repo / "objects/00").symlink_to(self.scratch / "victim")
+        ours = self.write("repo/objects/01/" + "01" * 32, "nobody's")
+        note = self.write("repo/objects/note.txt", "mine")
+        self.run_ok("gc", self.repo, "--grace", "0")
+        self.assertTrue(all(path.exists() for path in [*theirs, note]))
+        self.assertFalse(ours.exists())
+
     def test_documents_that_are_no_sound_json(self):
         text = json.dumps(self.manifest)
         book = self.book.read_text()
