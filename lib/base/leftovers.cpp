@@ -14,11 +14,21 @@ namespace wdelta {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr std::string_view k_mark = ".wdelta-";
+constexpr std::size_t k_random_digits = 6;
+
+bool are_random_digits(std::string_view digits) {
+  return digits.size() == k_random_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
 bool is_temporary_name(std::string_view name) {
-  constexpr std::string_view k_mark = ".wdelta-";
-  constexpr std::size_t k_random_digits = 6;
-  const std::size_t end = k_mark.size() + k_random_digits;
-  return name.starts_with('.') && name.size() > end && name.substr(name.size() - end, k_mark.size()) == k_mark;
+  const std::size_t mark = name.rfind(k_mark);
+  return name.starts_with('.') && mark != std::string_view::npos && mark > 0 &&
+         are_random_digits(name.substr(mark + k_mark.size()));
 }
 
 bool claim_temporary(int fd) {
@@ -42,11 +52,11 @@ bool is_abandoned(const Fd& fd) {
 
 void remove_leftovers_of(const fs::path& path) noexcept try {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
-  const std::string prefix = "." + path.filename().string().substr(0, 200) + ".wdelta-";
+  const std::string prefix = "." + path.filename().string().substr(0, 200) + std::string(k_mark);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.size() != prefix.size() + 6 || !name.starts_with(prefix)) continue;
+    if (!name.starts_with(prefix) || !are_random_digits(std::string_view(name).substr(prefix.size()))) continue;
     const fs::file_type type = entry.symlink_status(error).type();
     // A lock over NFS wants a file that is open for writing.
     const int flags = type == fs::file_type::regular ? O_RDWR : O_RDONLY | O_DIRECTORY;

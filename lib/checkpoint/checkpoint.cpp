@@ -87,7 +87,13 @@ std::optional<Error> missing_shard_of(const CheckpointFile& index, const Checkpo
   const std::string folder = index.path.substr(0, index.path.find_last_of('/') + 1);
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string()) continue;
-    const std::string place = folder + shard.get<std::string>();
+    const std::string place = fs::path(folder + shard.get<std::string>()).lexically_normal().generic_string();
+    // A commit would lack it.
+    if (const char* reason = why_not_a_place(place)) {
+      return Error(
+          Fault::unsupported, file->name(),
+          fmt::format("names shard {:?}, which cannot be kept: its name {}", shard.get<std::string>(), reason));
+    }
     std::error_code error;  // of a name that no file can have
     if (checkpoint.find(place) == nullptr && !fs::is_regular_file(directory / place, error)) {
       return Error(Fault::local, file->name(),
@@ -172,7 +178,7 @@ void Checkpoint::check_unchanged() const {
   if (!is_on_disk()) return;
   if (open(name_, Shards::any, filter_).has_stamps_of(*this)) return;
   throw Error(Fault::local, name_, "changed while it was read",
-              "push it once it is written; push --wait-stable S waits until it is");
+              "try again once it is written; push --wait-stable S waits until it is");
 }
 
 const CheckpointFile* Checkpoint::find(std::string_view path) const {

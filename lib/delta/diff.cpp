@@ -83,9 +83,9 @@ std::span<const std::uint8_t> front_of(const std::vector<BaseFile>& base) {
 }
 
 // What takes nothing from the base does not name it: it can be had without.
-TensorSources needed_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& header,
-                             const ByteReader& next) {
-  TensorSources sources = find_sources(base, header, next);
+TensorSources needed_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& header, const ByteReader& next,
+                             const Execution& execution) {
+  TensorSources sources = find_sources(base, header, next, execution);
   const bool needs_tensors =
       std::ranges::any_of(sources.places, [](const auto& place) { return place.file != nullptr; });
   if (needs_tensors || std::ranges::equal(front_of(base), header.front())) return sources;
@@ -115,7 +115,7 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
                          const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
                          const DeltaCoding& coding, const Engine& engine, const Execution& execution,
                          const Dtype* opaque = nullptr) {
-  const TensorSources sources = needed_sources(base, header, *next);
+  const TensorSources sources = needed_sources(base, header, *next, execution);
   const std::optional<BaseStream> base_stream = BaseStream::of(sources, header);
   Blake3Tree next_tree(next->size_bytes());
   Blake3Tree base_tree(base_stream ? base_stream->file->size_bytes() : 0);

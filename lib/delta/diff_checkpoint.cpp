@@ -180,6 +180,7 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
     list.removed.push_back(file.path);
   }
   base_files.check_unchanged();
+  next.check_unchanged();  // each file was while it was read, but not since they were listed
   std::ranges::sort(change.places, {}, &PlaceChange::path);
   keep_removed_tensors(change.places);
   if (directory) {

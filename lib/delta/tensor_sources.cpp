@@ -278,7 +278,8 @@ bool names_have_moved(const std::vector<BaseFile>& base, const SafetensorsHeader
 
 }  // namespace
 
-TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes) {
+TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes,
+                           const Execution& execution) {
   TensorSources sources;
   if (!base.empty()) sources.files.push_back(&base.front());
   ContentSearch search(base, next, bytes);
@@ -286,6 +287,7 @@ TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsH
   for (const Tensor& tensor : next.tensors()) by_name.push_back(find_by_name(base, tensor));
   const bool are_doubtful = names_have_moved(base, next, by_name, search);
   for (std::size_t i = 0; i < by_name.size(); ++i) {
+    execution.check_stop();
     const Tensor& tensor = next.tensors()[i];
     Found found = by_name[i];
     const bool is_doubtful =

@@ -29,6 +29,7 @@ struct TensorSources {
 /// one that is a little larger or smaller, and the first of those that are still without a counterpart. So is one whose
 /// name stands for something else, where the tensors of the file have changed and a few of them show that: layers were
 /// dropped or inserted. A wrong guess costs bytes, never bits.
-TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes);
+TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes,
+                           const Execution& execution);
 
 }  // namespace wdelta

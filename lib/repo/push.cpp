@@ -10,6 +10,8 @@
 #include "repo/file_keeper.hpp"
 #include "repo/gc_plan.hpp"
 #include "repo/previous_checkpoint.hpp"
+#include "repo/pull_state.hpp"
+#include "repo/stored_objects.hpp"
 #include "store/store_space.hpp"
 
 #include <algorithm>
@@ -42,6 +44,12 @@ struct Parent {
     recipes = repository.recipes(*commit);
   }
 
+  /// Goes without what recipes name and is not there.
+  void forget_lost(const Store& store) {
+    const StoredObjects objects(store);
+    recipes = recipes.without([&](const Recipe& recipe) { return !objects.have(recipe); },
+                              [](const Digest&) { return true; });
+  }
   /// The branch has no commit yet: begins it with this one.
   void begin_with(const HubBase& base) {
     commit = base.commit;
@@ -77,12 +85,12 @@ std::vector<Recipe> book_for(const Manifest& manifest, RecipeGraph graph, const 
   return graph.book_for(manifest.stored_digests(), k_recent_ancestors);
 }
 
-// The files that can be made, but not of one object alone.
+// The files that are not made of one object alone.
 std::vector<const FileIdentity*> files_of_deltas(const Manifest& manifest, const RecipeGraph& graph) {
   std::vector<const FileIdentity*> files;
   for (const ManifestFile& file : manifest.files) {
     const Digest& digest = file.identity.digest;
-    if (!file.content && graph.can_make(digest) && !graph.is_stored_whole(digest)) files.push_back(&file.identity);
+    if (!file.content && !graph.is_stored_whole(digest)) files.push_back(&file.identity);
   }
   return files;
 }
@@ -94,7 +102,7 @@ std::vector<const FileIdentity*> files_that_want_an_anchor(const Manifest& manif
   const std::map<Digest, std::uint64_t> shares = graph.shares_of_cost(manifest.stored_digests());
   std::vector<const FileIdentity*> files = files_of_deltas(manifest, graph);
   std::erase_if(files, [&](const FileIdentity* file) {
-    return graph.chain_length(file->digest) < RecipeGraph::k_longest_chain &&
+    return graph.can_make(file->digest) && graph.chain_length(file->digest) < RecipeGraph::k_longest_chain &&
            shares.at(file->digest) / 2 <= file->size_bytes;
   });
   return files;
@@ -235,6 +243,7 @@ void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const Pu
 PushReport push(Repository& repository, const Checkpoint& checkpoint, const CommitDraft& given,
                 const PushOptions& options, const Engine& engine, const Execution& execution) {
   check_push(checkpoint, given, options);
+  if (checkpoint.is_on_disk()) require_no_pull(checkpoint.name());  // changes from here on are noticed
   const CommitDraft draft = normalised(given);
   const std::optional<Turn> turn = take_turn(repository, options, execution);
 
@@ -251,6 +260,8 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     at_hand = std::move(base.at_hand);
     report.base = base.report;
   }
+  // Whoever asks for all of it whole wants to rely on nothing that is lost.
+  if (options.anchor == AnchorChoice::now && parent.commit) parent.forget_lost(repository.store());
   if (options.source) add_recipes_of(parent.recipes, repository, *options.source);
   if (options.at_hand && parent.commit && options.at_hand->commit == parent.commit->id)
     at_hand = options.at_hand->files;
@@ -285,6 +296,12 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.kept = keeper.kept();
   if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
+    if (options.anchor == AnchorChoice::now) {
+      const std::vector<Recipe>& added = keeper.objects().recipes();  // of what was lost
+      if (!added.empty()) repository.put_book(report.id, {added, {}});
+      const RecipeBook book{book_for(manifest, parent.recipes, added), {}};
+      report.anchor_bytes = put_anchor(repository, *parent.commit, book, checkpoint, options, engine, execution);
+    }
     put_tag(repository, options.tag, report.id, execution);
     remember(turn, *parent.commit, checkpoint, execution);
     return report;

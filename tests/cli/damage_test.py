@@ -209,6 +209,46 @@ class DamageTest(testing.Case):
         self.run_ok("push", "--repair", "--base", step, repo)
         self.run_ok("verify", "--deep", repo)
 
+    def test_an_anchor_that_is_asked_for_stores_what_is_lost(self):
+        repo, _, step = self.two_steps("-q")
+        self.write("b/more", "x")
+        for what in ("the commit that is there", "another one"):
+            shutil.rmtree(repo / "objects")
+            self.run_ok("push", "--anchor", "now", step, repo)
+            self.run_ok("pull", repo, self.scratch / "out")
+            self.assert_same_tree(self.scratch / "out", step)
+            self.run_ok("verify", f"{repo}@main")
+            self.write("b/more", what)
+
+    def test_a_commit_that_a_branch_named_before_is_missed(self):
+        repo, _, step = self.two_steps("-q")
+        tip = self.run_ok("log", repo, "-n", 1, "-v").split()[0]
+        self.run_ok("branch", repo, "main", "main~1", "--force")
+        self.run_ok("verify", repo)
+        (repo / f"commits/{tip}.json").unlink()
+        self.assertIn(tip, self.run_fails(5, "verify", repo).out)
+
+    def test_a_commit_that_squash_gave_up_may_lack_objects(self):
+        repo, _ = self.small_repository()
+        tensors = self.some_weights(2, 400_000)
+        for i in range(3):
+            tensors = self.moved(tensors)
+            self.write_weights("c/model-1.safetensors", tensors)
+            self.run_ok("push", self.scratch / "c", repo, "--step", 10 + i, "--anchor", "never")
+        before = self.objects(repo)
+        self.run_ok("squash", repo, "step:10..step:12")
+        objects = {path: path.stat().st_size for path in before}
+        for path in sorted(objects, key=objects.get):
+            path.rename(self.scratch / "away")
+            if self.run_any("verify", f"{repo}@step:12").code == 0 and self.run_any("verify", f"{repo}@step:11").code == 5:
+                break
+            (self.scratch / "away").rename(path)
+        else:
+            self.fail("no object is only of the commit that was given up")
+        self.assertIn("nothing is missing", self.run_ok("push", "--repair", "--base", self.scratch / "c", repo))
+        self.run_ok("verify", repo)
+        self.run_ok("verify", "--deep", repo)
+
     def test_what_repair_restored_is_known_to_pushes_far_ahead(self):
         repo, added, step = self.two_steps("--compress-anchors", "--anchor=never")
         for path in added:

@@ -7,6 +7,7 @@ import shutil
 import unittest
 
 import safetensors
+import kill_points
 import testing
 
 
@@ -191,6 +192,65 @@ class DiffApplyTest(testing.Case):
         shutil.copytree(a, self.scratch / "copy")
         os.chmod(self.scratch / "copy" / "config.json", 0o755)
         self.assertEqual(self.run_any("diff", "--exit-code", a, self.scratch / "copy").code, 10)
+
+    def test_a_shard_that_is_saved_anew_while_others_are_compared(self):
+        kill_points.require(self)
+        for step in "ab":
+            for shard in range(3):
+                self.write_weights(f"{step}/{shard}.safetensors", self.some_weights(1, 200))
+        words = "diff", "-j1", self.scratch / "a", self.scratch / "b", "-o", self.scratch / "out"
+        log = self.scratch / "points"
+        self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
+        shutil.rmtree(self.scratch / "out")
+        point = next(point for point in kill_points.read_log(log) if point.other.endswith("0.safetensors"))
+        for elements in (200, 201):
+            diff = kill_points.Paused(self, point.number, *words)
+            self.write_weights("next", self.some_weights(1, elements)).rename(self.scratch / "b/2.safetensors")
+            done = diff.go_on()
+            self.assertEqual(done.code, 3, self.told(done))
+            self.assertIn("changed while it was read" if elements == 200 else "2.safetensors: has", done.err)
+            self.assertFalse((self.scratch / "out").exists())
+
+    def test_what_is_beside_an_output_under_a_name_much_like_ours(self):
+        self.write_weights("a.safetensors", self.some_weights())
+        kept = [self.write(".out.wdelta-backup/thesis.txt", "mine"), self.write(".out.wdelta-note01", "mine")]
+        self.run_ok("diff", self.scratch / "a.safetensors", self.scratch / "a.safetensors", "-o", self.scratch / "out")
+        self.assertTrue(all(path.exists() for path in kept))
+        self.write_weights("run/model.safetensors", self.some_weights())
+        self.write("run/.run.wdelta-config", "mine")
+        self.run_ok("push", self.scratch / "run", self.scratch / "repo")
+        self.run_ok("pull", self.scratch / "repo", self.scratch / "pulled")
+        self.assert_same_tree(self.scratch / "pulled", self.scratch / "run")
+
+    def test_names_in_brackets_are_names(self):
+        old, new = (self.write_weights(f"{name}.safetensors", self.some_weights(1)) for name in "ab")
+        delta = self.scratch / "[x,y]"
+        self.run_ok("diff", old, new, "-o", delta)
+        self.run_ok("apply", old, "[x,y]", "-o", self.scratch / "out", cwd=self.scratch)
+        self.assert_same_file(self.scratch / "out", new)
+
+    def test_deltas_of_a_directory_that_are_not_what_its_list_says(self):
+        for step in "ab":
+            for shard in range(2):
+                self.write_weights(f"{step}/{shard}.safetensors", self.some_weights(1, 9000))
+        a, b, delta = self.scratch / "a", self.scratch / "b", self.scratch / "delta"
+        self.run_ok("diff", "--encoding", "sparse", a, b, "-o", delta)
+        files = [delta / "files" / f"{shard}.safetensors" for shard in range(2)]
+        sound = [path.read_bytes() for path in files]
+        files[0].write_bytes(sound[1])
+        files[1].unlink()
+        done = self.run_fails(5, "verify", delta, says="2 of 2 are wrong")
+        for path in files:
+            self.assertIn(str(path), done.out)
+        files[0].write_bytes(sound[0])
+        files[1].write_bytes(sound[1])
+        self.run_ok("verify", delta)
+        # Nothing differs, and what copied it left out folders with nothing in them.
+        self.run_ok("diff", a, a, "-o", self.scratch / "same")
+        (self.scratch / "same/files").rmdir()
+        self.run_ok("verify", self.scratch / "same")
+        self.run_ok("apply", a, self.scratch / "same", "-o", self.scratch / "again")
+        self.run_fails(4, "apply", a, b, "-o", self.scratch / "no", says="is no delta")
 
     def test_every_encoding(self):
         old = self.write_weights("old.safetensors", tensors := self.some_weights(elements=70000))

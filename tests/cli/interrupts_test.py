@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import termios
 import time
 import unittest
 
@@ -134,6 +136,21 @@ class InterruptsTest(testing.Case):
             self.run_ok("verify", repo)
             self.run_ok("pull", f"{repo}@{ids[i // 4]}", out)
             self.assert_same_tree(out, steps[i // 4])
+
+    def test_asked_to_stop_while_nobody_reads(self):
+        names = [(f"{i:05}-{'x' * 40}", "BF16", [2], bytes(4)) for i in range(3000)]
+        old = self.write_weights("a.safetensors", names)
+        new = self.write_weights("b.safetensors", [(name, dtype, shape, b"abcd") for name, dtype, shape, _ in names])
+        child = self.start("diff", old, new)
+        waiting = bytearray(4)
+        while int.from_bytes(waiting, sys.byteorder) < 60000:  # of the 65536 that a pipe takes
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+            fcntl.ioctl(child.stdout, termios.FIONREAD, waiting)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=60), -signal.SIGTERM)
+        child.stdout.close()
+        child.stderr.close()
 
     def test_stopped_while_waiting_for_another(self):
         step, = self.make_run("run", "--size", "1M", "--single", "--steps", 1)

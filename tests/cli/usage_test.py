@@ -71,6 +71,25 @@ class MistypedTest(testing.Case):
 
 
 class HelpTest(testing.Case):
+    def test_an_option_without_its_value_or_in_front_of_its_command(self):
+        self.run_fails(2, "push", "--step", says="--step: has no value")
+        done = self.run_any("--step", "4", "push", "a", "r")
+        self.assertEqual((done.code, done.err.splitlines()), (2, ["wdelta: push: --step: stands in front of its command",
+                                                                  "hint: wdelta push --step"]))
+        self.run_fails(2, "push", "--step", "abc", "a", "r", says='"abc" is no whole number')
+
+    def test_an_option_with_an_empty_value_takes_no_word_more(self):
+        self.write_weights("a/m.safetensors", self.some_weights(1, 10))
+        self.run_ok("push", "--message=", self.scratch / "a", self.scratch / "r")
+        self.run_fails(2, "diff", "--encoding=", self.scratch / "a", self.scratch / "a", says="--encoding")
+
+    def test_a_revision_of_its_own_where_a_repository_has_it(self):
+        self.run_fails(2, "show", "r", "step:1", says="a revision is written r@step:1")
+
+    def test_a_url_with_too_few_slashes(self):
+        for location in ("s3:/bucket/run", "hf:buckets/me/run", "file:/tmp"):
+            self.run_fails(2, "log", location, says=(location, "a URL begins with"))
+
     def test_every_command_has_help(self):
         commands = [line.split()[0] for line in self.run_ok("--help").partition("Subcommands:\n")[2].splitlines()
                     if line.startswith("  ") and line[2] != " "]

@@ -18,7 +18,7 @@ namespace {
 std::map<std::string, std::string> sources_of(const std::vector<BaseFile>& base, const PlacedFile& next) {
   const auto reader = reader_of(next);
   const SafetensorsHeader header = SafetensorsHeader::read(*reader);
-  const TensorSources sources = find_sources(base, header, *reader);
+  const TensorSources sources = find_sources(base, header, *reader, testing::SilentExecution());
   REQUIRE(sources.places.size() == header.tensors().size());
   if (base.empty()) {
     REQUIRE(sources.files.empty());
@@ -294,7 +294,8 @@ TEST_CASE("the file at the same place is asked first, then the others, and those
         std::map<std::string, std::string>{{"a", "1:a"}, {"b", "3:b"}, {"x.c", "1:c"}, {"x.b", "3:b"}});
   const auto files = base_of(base);
   const auto reader = reader_of(next);
-  CHECK(find_sources(files, SafetensorsHeader::read(*reader), *reader).files == std::vector{&files[0], &files[2]});
+  CHECK(find_sources(files, SafetensorsHeader::read(*reader), *reader, testing::SilentExecution()).files ==
+        std::vector{&files[0], &files[2]});
 }
 
 TEST_CASE("a delta that takes nothing from the base names none, and one that takes anything names it") {
