@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
+#include <fmt/format.h>
 #include <utility>
 
 namespace wdelta::cmd {
@@ -13,7 +14,8 @@ namespace wdelta::cmd {
 std::string whole_number(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? "" : "is no whole number below 2^64";
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? "" : fmt::format("{:?} is no whole number below 2^64", text);
 }
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
@@ -44,7 +46,8 @@ Declared declare(CLI::App& app, const char* names, std::string& value, const std
 }
 
 Declared declare(CLI::App& app, const char* names, std::vector<std::string>& values, const std::string& description) {
-  return Declared(app.add_option(names, values, description));
+  // Else "[a,b]" would be two values.
+  return Declared(app.add_option(names, values, description)->allow_extra_args(false));
 }
 
 Declared declare(CLI::App& app, const char* names, unsigned& value, const std::string& description) {

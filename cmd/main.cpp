@@ -19,7 +19,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -115,6 +117,22 @@ sigset_t requests_to_stop() {
   return signals;
 }
 
+// Whether a write would not have to wait for a reader.
+bool takes_output(int descriptor) {
+  pollfd output{descriptor, POLLOUT, 0};
+  return ::poll(&output, 1, 0) != 0;
+}
+
+[[noreturn]] void end_by_signal(int number) {
+  signal(number, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  raise(number);
+  std::abort();
+}
+
 void take_signals(std::stop_source stop) {
   const sigset_t signals = requests_to_stop();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -125,6 +143,12 @@ void take_signals(std::stop_source stop) {
     }
     received_signal = number;
     stop.request_stop();
+    // What is left is to clean up, or to print to who does not read: the first ends soon, the second may not.
+    constexpr timespec k_patience = {1, 0};
+    int next = 0;
+    while ((next = sigtimedwait(&signals, nullptr, &k_patience)) < 0 && takes_output(STDOUT_FILENO)) {
+    }
+    end_by_signal(next > 0 ? next : number);
   });
   if (are_taken) {
     threads.front().detach();
@@ -133,7 +157,8 @@ void take_signals(std::stop_source stop) {
   }
 }
 
-int print_error(Context& context, const Error& error) {
+int print_error(Context& context, const Error& error) try {
+  if (context.progress) context.progress->wipe();
   std::string line = "wdelta: ";
   if (!context.command.empty()) line += context.command + ": ";
   if (!error.object().empty()) line += error.object() + ": ";
@@ -151,6 +176,9 @@ int print_error(Context& context, const Error& error) {
                      {"hint", error.hint()}}}});
   }
   return status;
+} catch (const std::system_error& unprinted) {
+  errno = unprinted.code().value();  // of stdout: flushed() tells
+  return exit_code_of(error.fault());
 }
 
 // What was printed must have arrived: a full disk behind stdout is a failure like any other.
@@ -159,7 +187,7 @@ int flushed(int code, const Context& context) {
   const int error = errno;
   const std::string command = context.command.empty() ? "" : context.command + ": ";
   if (error != EPIPE) say("wdelta: {}stdout: write: {}\n", command, std::generic_category().message(error));
-  return code == 0 ? exit_code_of(Fault::local) : code;
+  return code == 0 || code == k_exit_differences ? exit_code_of(Fault::local) : code;
 }
 
 // A large checkpoint has more shards, and a long chain more deltas, than the usual soft limit has descriptors.
@@ -168,6 +196,22 @@ void allow_open_files() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// As CLI11 wants them, the last one first. Of "--name=" it would take the next word for the value.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool has_options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    has_options = has_options && word != "--";
+    const bool has_empty_value = has_options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (has_empty_value) word.pop_back();
+    words.push_back(std::move(word));
+    if (has_empty_value) words.emplace_back();
+  }
+  std::ranges::reverse(words);
+  return words;
 }
 
 int run(int argc, char** argv, Context& context) {
@@ -193,7 +237,7 @@ int run(int argc, char** argv, Context& context) {
   if (argc > 1 && argv[1] == std::string_view("complete")) return complete(app, {argv + 2, argv + argc}, context);
   if (argc > 1 && argv[1] == std::string_view("manual")) return print_manual(app, {argv + 2, argv + argc});
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
@@ -222,14 +266,12 @@ int run(int argc, char** argv, Context& context) {
     if (context.stage_stats && !context.json) say(context.stage_stats->text());
     return status;
   } catch (const Error& error) {
-    context.progress->wipe();
     return print_error(context, error);
   } catch (const std::bad_alloc&) {
     return print_error(context, Error(Fault::local, "memory", "out of memory"));
   } catch (const std::filesystem::filesystem_error& error) {
     return print_error(context, system_error(error.code().value(), error.path1().string(), "file system"));
   } catch (const std::system_error& error) {
-    context.progress->wipe();
     if (std::ferror(stdout) == 0) return print_error(context, Error(Fault::local, "", error.what()));
     // fmt's word for a stdout that does not take what is printed. A reader that has enough is told nothing.
     std::clearerr(stdout);

@@ -38,7 +38,18 @@ Error no_such_option(const CLI::App& command, const std::string& word, const std
     for (const std::string& name : names_of(*option)) names.push_back(name);
   }
   const std::string name = word.substr(0, word.find('='));
+  if (std::ranges::find(names, name) != names.end())
+    return {Fault::usage, name, "stands in front of its command",
+            fmt::format("wdelta {} {}", command.get_name(), name)};
   return {Fault::usage, name, "is no option", hint_for(name, names, help + " lists the options")};
+}
+
+// Other commands take a revision apart.
+std::string hint_for_extra(const CLI::App& command, const std::vector<std::string>& extra, const std::string& help) {
+  const CLI::Option* repository = command.get_option_no_throw("REPO[@REV]");
+  const bool may_be_revision = extra.size() == 1 && repository != nullptr && repository->count() == 1;
+  return may_be_revision ? fmt::format("a revision is written {}@{}", repository->results().front(), extra.front())
+                         : help;
 }
 
 }  // namespace
@@ -77,7 +88,11 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (option != unknown.end() && *option != "--") return no_such_option(command, *option, help);
   if (!unknown.empty() && chosen.empty()) return no_such_command(app, unknown.front());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty())
-    return {Fault::usage, unknown.front(), "is one argument too many", help};
+    return {Fault::usage, unknown.front(), "is one argument too many", hint_for_extra(command, unknown, help)};
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const std::string what = error.what();
+    return {Fault::usage, what.substr(0, what.find(':')), "has no value", help};
+  }
   return {Fault::usage, "", error.what(), help};
 }
 
