@@ -110,6 +110,34 @@ class Hallway(S3Case):
         self.assert_same_tree(self.scratch / "out", checkpoint)
         self.assertIn("wdelta.json", self.s3.buckets["bucket"])
 
+    def test_a_list_in_pages_is_read_to_its_end_however_it_says_that_there_is_more(self):
+        """`verify` would say ok of what it has not seen, and `gc` would take for not there what is on later pages."""
+        for flag in ("<IsTruncated>1</IsTruncated>", "<IsTruncated>TRUE</IsTruncated>", ""):
+            with self.subTest(flag):
+                self.serve(page=2)
+                checkpoints = self.some_history(4)
+                self.push_all(checkpoints[:3])
+                before = set(self.s3.buckets["bucket"])
+                self.run_ok("push", checkpoints[3], REPO)
+                log = self.run_ok("log", REPO)
+                self.s3.rewrite = lambda text: text.replace(b"<IsTruncated>true</IsTruncated>", flag.encode())
+                self.assertEqual(self.run_ok("log", REPO), log)
+                self.run_ok("verify", REPO)
+                lost, = [key for key in set(self.s3.buckets["bucket"]) - before if "/recipes/" in key]
+                del self.s3.buckets["bucket"][lost]
+                self.run_fails(5, "verify", REPO)
+
+    def test_a_list_without_times_or_sizes_is_refused(self):
+        self.serve()
+        self.push_all(self.some_history(2))
+        before = dict(self.s3.buckets["bucket"])
+        for name in (b"LastModified", b"Size", b"Key"):
+            self.s3.rewrite = lambda text: re.sub(b"<%s>[^<]*</%s>" % (name, name), b"", text)
+            self.run_fails(8, "gc", REPO, "--grace", "0", says=f"without its {name.decode()}")
+        self.assertEqual({key: found for key, found in self.s3.buckets["bucket"].items() if "/gc/" not in key}, before)
+        self.s3.rewrite = lambda text: text[:-5]
+        self.run_fails(8, "verify", REPO, says="ends too early")
+
     def test_what_others_keep_in_the_bucket_is_left_alone(self):
         self.serve(buckets=("bucket", "other"))
         for name in ("runs/mel", "runs/me2/x", "a/../b"):

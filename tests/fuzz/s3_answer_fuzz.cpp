@@ -19,7 +19,7 @@ void survives(Parse parse) {
   try {
     parse();
   } catch (const Error& error) {
-    if (error.fault() != Fault::corrupt || error.object() != "answer") std::abort();
+    if (error.fault() != Fault::network || error.object() != "answer") std::abort();
   }
 }
 

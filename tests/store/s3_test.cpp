@@ -146,7 +146,7 @@ TEST_CASE("a list is read with its entities, prefixes, comments and whatever els
   CHECK(list.next == "t");
 }
 
-TEST_CASE("what is no list is corrupt") {
+TEST_CASE("what is no list is the network's fault") {
   for (const std::string bad :
        {"", "x", "<a/>", "<ListBucketResult>", "<ListBucketResult></b>", "<ListBucketResult/><ListBucketResult/>",
         "<!DOCTYPE x [<!ENTITY e 'x'>]><ListBucketResult/>", "<ListBucketResult>&e;</ListBucketResult>",
@@ -159,20 +159,70 @@ TEST_CASE("what is no list is corrupt") {
         "a>"
         "</a></a>"}) {
     CAPTURE(bad);
-    CHECK(fault_of([&] { parse_s3_list(bad, "list"); }) == Fault::corrupt);
+    CHECK(fault_of([&] { parse_s3_list(bad, "list"); }) == Fault::network);
   }
-  CHECK(fault_of([] { parse_s3_upload_id("<InitiateMultipartUploadResult/>", "x"); }) == Fault::corrupt);
+  CHECK(fault_of([] { parse_s3_upload_id("<InitiateMultipartUploadResult/>", "x"); }) == Fault::network);
 }
 
 TEST_CASE("a list that is cut anywhere is refused") {
   const std::string whole =
-      "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a&amp;b</Key><Size>1</Size></Contents>"
-      "</ListBucketResult>";
+      "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a&amp;b</Key><Size>1</Size>"
+      "<LastModified>2026-11-21T06:15:00Z</LastModified></Contents></ListBucketResult>";
   CHECK(parse_s3_list(whole, "list").objects.size() == 1);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(fault_of([&] { parse_s3_list(whole.substr(0, size), "list"); }) == Fault::corrupt);
+    CHECK(fault_of([&] { parse_s3_list(whole.substr(0, size), "list"); }) == Fault::network);
   }
+}
+
+TEST_CASE("a list goes on where it is said to, or where it is said how") {
+  const auto next_of = [](const std::string& inside) {
+    return parse_s3_list("<ListBucketResult>" + inside + "</ListBucketResult>", "list").next;
+  };
+  const std::string token = "<NextContinuationToken>t</NextContinuationToken>";
+  for (const char* more : {"true", "TRUE", "True", "1"}) {
+    CAPTURE(more);
+    const std::string flag = std::string("<IsTruncated>") + more + "</IsTruncated>";
+    CHECK(next_of(flag + token) == "t");
+    CHECK(fault_of([&] { next_of(flag); }) == Fault::network);
+  }
+  CHECK(next_of(token) == "t");
+  for (const char* no_more : {"false", "FALSE", "0"})
+    CHECK(next_of(std::string("<IsTruncated>") + no_more + "</IsTruncated>").empty());
+  CHECK(next_of("").empty());
+  for (const char* bad : {"", "yes", "2", "true "})
+    CHECK(fault_of([&] { next_of(std::string("<IsTruncated>") + bad + "</IsTruncated>" + token); }) == Fault::network);
+  const auto part_after = [](const std::string& inside) {
+    return parse_s3_parts(
+               "<ListPartsResult><NextPartNumberMarker>7</NextPartNumberMarker>" + inside + "</ListPartsResult>", "x")
+        .next;
+  };
+  CHECK(part_after("<IsTruncated>1</IsTruncated>") == "7");
+  CHECK(part_after("").empty() == false);
+  CHECK(part_after("<IsTruncated>false</IsTruncated>").empty());
+  const S3UploadList uploads = parse_s3_uploads(
+      "<ListMultipartUploadsResult><NextKeyMarker>k</NextKeyMarker><Upload><Key>a</Key></Upload>"
+      "</ListMultipartUploadsResult>",
+      "x");
+  CHECK(uploads.next_key == "k");
+  CHECK_FALSE(uploads.uploads.at(0).begun_ms);
+}
+
+TEST_CASE("an object is listed with its key, its size and its time or not at all") {
+  const std::string key = "<Key>a</Key>";
+  const std::string size = "<Size>1</Size>";
+  const std::string time = "<LastModified>2026-11-21T06:15:00Z</LastModified>";
+  const auto list = [](const std::string& second) {
+    return parse_s3_list(
+               "<ListBucketResult><Contents><Key>0</Key><Size>1</Size><LastModified>2026-11-21T06:15:00Z"
+               "</LastModified></Contents><Contents>" +
+                   second + "</Contents></ListBucketResult>",
+               "list")
+        .objects.size();
+  };
+  CHECK(list(key + size + time) == 2);
+  for (const std::string& lacking : {key + size, key + time, size + time})
+    CHECK(fault_of([&] { list(lacking); }) == Fault::network);
 }
 
 TEST_CASE("errors are read where there are any") {

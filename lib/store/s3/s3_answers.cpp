@@ -5,8 +5,10 @@
 #include "base/moment.hpp"
 #include "store/s3/xml.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
 namespace wdelta {
@@ -18,19 +20,35 @@ Number number_of(const std::string& text, const std::string& object) {
   Number value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
-    throw Error(Fault::corrupt, object, fmt::format("the store's answer has {:?} for a number", text.substr(0, 40)));
+    throw Error(Fault::network, object, fmt::format("the store's answer has {:?} for a number", text.substr(0, 40)));
   return value;
 }
 
 std::int64_t time_of(const std::string& text, const std::string& object) {
   const auto time = milliseconds_of(text);
   if (!time)
-    throw Error(Fault::corrupt, object, fmt::format("the store's answer has {:?} for a time", text.substr(0, 40)));
+    throw Error(Fault::network, object, fmt::format("the store's answer has {:?} for a time", text.substr(0, 40)));
   return *time;
 }
 
+// Whether a list says that it is cut short; nothing where it does not say. A guess here would take the rest of a list
+// for what is not there.
+std::optional<bool> truncation_of(std::string text, const std::string& object) {
+  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  if (text == "true" || text == "1") return true;
+  if (text == "false" || text == "0") return false;
+  throw Error(Fault::network, object,
+              fmt::format("the store's answer has {:?} where true or false is expected", text.substr(0, 40)));
+}
+
+// Empty for the root itself.
+std::string below_root(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  return slash == std::string::npos ? "" : path.substr(slash + 1);
+}
+
 void require_root(bool is_there, const char* root, const std::string& object) {
-  if (!is_there) throw Error(Fault::corrupt, object, fmt::format("the store's answer is no {}", root));
+  if (!is_there) throw Error(Fault::network, object, fmt::format("the store's answer is no {}", root));
 }
 
 std::string escaped(std::string_view text) {
@@ -68,22 +86,40 @@ S3Error parse_s3_error(std::string_view text) {
 S3List parse_s3_list(std::string_view text, const std::string& object) {
   S3List list;
   S3Object current;
+  bool has_size = false;
+  bool has_time = false;
   bool is_list = false;
-  bool is_truncated = false;
+  std::optional<bool> is_truncated;
   scan_xml(text, object, [&](const std::string& path, const std::string& value) {
     if (path == "ListBucketResult/Contents/Key") current.key = value;
-    if (path == "ListBucketResult/Contents/Size") current.size_bytes = number_of<std::uint64_t>(value, object);
-    if (path == "ListBucketResult/Contents/LastModified") current.written_ms = time_of(value, object);
+    if (path == "ListBucketResult/Contents/Size") {
+      current.size_bytes = number_of<std::uint64_t>(value, object);
+      has_size = true;
+    }
+    if (path == "ListBucketResult/Contents/LastModified") {
+      current.written_ms = time_of(value, object);
+      has_time = true;
+    }
     if (path == "ListBucketResult/Contents/ETag") current.etag = value;
-    if (path == "ListBucketResult/Contents") list.objects.push_back(std::exchange(current, {}));
-    if (path == "ListBucketResult/IsTruncated") is_truncated = value == "true";
+    if (path == "ListBucketResult/Contents") {
+      // Sizes and times decide what counts and what may be removed: none may be made up.
+      const char* const lacking = current.key.empty() ? "Key"
+                                  : !has_size         ? "Size"
+                                  : !has_time         ? "LastModified"
+                                                      : nullptr;
+      if (lacking != nullptr)
+        throw Error(Fault::network, object,
+                    fmt::format("the store lists {:?} without its {}", current.key.substr(0, 200), lacking));
+      list.objects.push_back(std::exchange(current, {}));
+      has_size = has_time = false;
+    }
+    if (path == "ListBucketResult/IsTruncated") is_truncated = truncation_of(value, object);
     if (path == "ListBucketResult/NextContinuationToken") list.next = value;
     if (path == "ListBucketResult") is_list = true;
   });
   require_root(is_list, "list", object);
-  if (!is_truncated) list.next.clear();
-  if (is_truncated && list.next.empty())
-    throw Error(Fault::corrupt, object, "the store's list is cut short and does not say how it goes on");
+  if (is_truncated.value_or(false) && list.next.empty())
+    throw Error(Fault::network, object, "the store's list is cut short and does not say how it goes on");
   return list;
 }
 
@@ -91,38 +127,38 @@ S3UploadList parse_s3_uploads(std::string_view text, const std::string& object) 
   S3UploadList list;
   S3Upload current;
   bool is_list = false;
-  bool is_truncated = false;
+  std::optional<bool> is_truncated;
   scan_xml(text, object, [&](const std::string& path, const std::string& value) {
     if (path == "ListMultipartUploadsResult/Upload/Key") current.key = value;
     if (path == "ListMultipartUploadsResult/Upload/UploadId") current.id = value;
     if (path == "ListMultipartUploadsResult/Upload/Initiated") current.begun_ms = time_of(value, object);
     if (path == "ListMultipartUploadsResult/Upload") list.uploads.push_back(std::exchange(current, {}));
-    if (path == "ListMultipartUploadsResult/IsTruncated") is_truncated = value == "true";
+    if (path == "ListMultipartUploadsResult/IsTruncated") is_truncated = truncation_of(value, object);
     if (path == "ListMultipartUploadsResult/NextKeyMarker") list.next_key = value;
     if (path == "ListMultipartUploadsResult/NextUploadIdMarker") list.next_id = value;
     if (path == "ListMultipartUploadsResult") is_list = true;
   });
   require_root(is_list, "list of uploads", object);
-  if (!is_truncated) list.next_key.clear(), list.next_id.clear();
+  if (!is_truncated.value_or(true)) list.next_key.clear(), list.next_id.clear();
   return list;
 }
 
 S3PartList parse_s3_parts(std::string_view text, const std::string& object) {
   S3PartList list;
   S3Part current;
-  bool is_list = false;
-  bool is_truncated = false;
-  scan_xml(text, object, [&](const std::string& path, const std::string& value) {
-    if (path == "ListPartsResult/Part/PartNumber") current.number = number_of<unsigned>(value, object);
-    if (path == "ListPartsResult/Part/Size") current.size_bytes = number_of<std::uint64_t>(value, object);
-    if (path == "ListPartsResult/Part/ETag") current.etag = value;
-    if (path == "ListPartsResult/Part") list.parts.push_back(std::exchange(current, {}));
-    if (path == "ListPartsResult/IsTruncated") is_truncated = value == "true";
-    if (path == "ListPartsResult/NextPartNumberMarker") list.next = value;
-    if (path == "ListPartsResult") is_list = true;
+  std::optional<bool> is_truncated;
+  scan_xml(text, object, [&](const std::string& whole_path, const std::string& value) {
+    // Its root is called ListPartsResult, and by some stores something else.
+    const std::string path = below_root(whole_path);
+    if (path == "Part/PartNumber") current.number = number_of<unsigned>(value, object);
+    if (path == "Part/Size") current.size_bytes = number_of<std::uint64_t>(value, object);
+    if (path == "Part/ETag") current.etag = value;
+    if (path == "Part") list.parts.push_back(std::exchange(current, {}));
+    if (path == "IsTruncated") is_truncated = truncation_of(value, object);
+    if (path == "NextPartNumberMarker") list.next = value;
   });
-  require_root(is_list, "list of parts", object);
-  if (!is_truncated) list.next.clear();
+  // Some stores name the last part in any case.
+  if (!is_truncated.value_or(true)) list.next.clear();
   return list;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The XML that S3 answers with. Every parser throws corrupt, naming `object`.
+// The XML that S3 answers with. Every parser throws network, naming `object`: what cannot be understood is the
+// service's fault, not that of stored bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,13 @@ struct S3List {
   std::vector<S3Object> objects;
   std::string next;  ///< asks for the page behind this one; empty on the last
 };
+/// Also for an object without its key, size or time.
 S3List parse_s3_list(std::string_view text, const std::string& object);
 
 struct S3Upload {
   std::string key;
   std::string id;
-  std::int64_t begun_ms = 0;
+  std::optional<std::int64_t> begun_ms;  ///< where it is told
 };
 struct S3UploadList {
   std::vector<S3Upload> uploads;
@@ -49,8 +51,9 @@ struct S3Part {
 };
 struct S3PartList {
   std::vector<S3Part> parts;
-  std::string next;
+  std::string next;  ///< asks for the page behind this one; empty on the last
 };
+/// Whatever its root is called: stores differ there.
 S3PartList parse_s3_parts(std::string_view text, const std::string& object);
 
 /// Of the answer that begins an upload.

@@ -257,7 +257,7 @@ void abort_uploads(S3Connection& connection, const std::string& prefix, std::int
   if (uploads.refusal && std::ranges::find(k_not_for_us, uploads.refusal->http.status) == std::end(k_not_for_us))
     throw connection.error_of(*uploads.refusal, object);
   for (const S3Upload& each : uploads.found) {
-    if (each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
+    if (!each.begun_ms || *each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
     const S3Response response = connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
     if (!response.http.is_success() && response.http.status != 404) throw connection.error_of(response, object);
   }

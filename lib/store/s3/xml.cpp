@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t k_deepest = 16;
 
 // Carries no object; scan_xml() names it.
-[[noreturn]] void refuse(const char* why) { throw Error(Fault::corrupt, "", why); }
+[[noreturn]] void refuse(const char* why) { throw Error(Fault::network, "", why); }
 
 void append_utf8(std::string& text, std::uint32_t code) {
   if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) refuse("has an impossible character");
@@ -178,7 +178,7 @@ void scan_xml(std::string_view text, const std::string& object,
     Scan(text).run(on_element);
   } catch (const Error& error) {
     if (!error.object().empty()) throw;
-    throw Error(Fault::corrupt, object, std::string("the store's answer ") + error.what());
+    throw Error(Fault::network, object, std::string("the store's answer ") + error.what());
   }
 }
 
