@@ -118,6 +118,26 @@ class HubTest(HubCase):
             self.assert_holds(ids[i], self.steps[i])
         self.run_fails(4, "pull", f"{REPO}@{ids[2]}", self.scratch / "gone", absent=self.scratch / "gone")
 
+    def test_another_part_than_was_asked_for_is_not_taken_for_damage(self):
+        self.write("large/model.bin", self.random.randbytes(4 << 20))
+        self.push(self.scratch / "large", "--create")
+        ranged = self.hub.ranged
+
+        def from_the_beginning(request, size, read, headers):
+            answer = ranged(request, size, read, headers)
+            asked = re.fullmatch(r"bytes=([1-9]\d*)-(\d+)", request.headers.get("Range") or "")
+            if asked:
+                last = min(int(asked[2]), size - 1) - int(asked[1])
+                answer.headers["Content-Range"] = f"bytes 0-{last}/{size}"
+                answer.body = iter(read(0, last))
+            return answer
+
+        self.hub.ranged = from_the_beginning
+        self.run_fails(8, "verify", REPO, "--deep", says="the answer is")
+        self.run_fails(8, "pull", REPO, self.scratch / "out", absent=self.scratch / "out/model.bin")
+        self.hub.ranged = ranged
+        self.run_ok("verify", REPO, "--deep")
+
     def test_a_prefix_is_a_repository_of_its_own(self):
         self.make_steps(2)
         self.run_ok("push", self.steps[0], REPO, "--create")

@@ -555,6 +555,37 @@ class LargeObjects(S3Case):
         self.assertGreater(count[0], 20)
         self.assert_same_tree(self.scratch / "out", checkpoint)
 
+    def test_another_part_than_was_asked_for_is_not_taken_for_damage(self):
+        self.serve()
+        checkpoint = self.large_checkpoint(4)
+        self.run_ok("push", checkpoint, REPO)
+        for kind in ("beginning", "claims:*"):
+            self.s3.faults = [Fault(kind, 1000, r"^GET .*/objects/")]
+            done = self.run_fails(8, "verify", REPO, "--deep", says="the answer is")
+            self.assertNotIn("--repair", done.err)
+            self.run_fails(8, "pull", REPO, self.scratch / "out", absent=self.scratch / "out/model.bin")
+        self.s3.faults = [Fault("claims:*", 1000, r"^GET .*/wdelta.json")]
+        self.run_fails(8, "log", REPO, says="wdelta.json")
+        self.s3.faults = []
+        self.run_ok("verify", REPO, "--deep")
+
+    def test_a_tag_that_became_weak_on_the_way_is_the_same(self):
+        self.serve()
+        checkpoint = self.large_checkpoint(4)
+        self.run_ok("push", checkpoint, REPO)
+        key, = [key for key, found in self.s3.buckets["bucket"].items() if len(found.content) > 2 * MIB]
+        found, count = self.s3.buckets["bucket"][key], [0]
+
+        def weaken(request):
+            count[0] += "/objects/" in request
+            if count[0] == 2:
+                found.etag = "W/" + found.etag
+
+        self.s3.fault_for = weaken
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assertGreater(count[0], 1)
+        self.assert_same_tree(self.scratch / "out", checkpoint)
+
     def test_an_address_that_is_not_good_any_more_is_asked_for_again(self):
         self.serve()
         checkpoint = self.large_checkpoint(20)

@@ -61,6 +61,8 @@ class Fault:
     after:N       does what was asked for, and answers N
     elsewhere     sends a reader on to another address, as the Hub's gateway does
     expired       does so with an address that is not good any more
+    beginning     sends an object's first bytes whichever were asked for, and says so
+    claims:N      says that an object has N bytes, or "*", when it sends a part of it
     """
 
     def __init__(self, kind, count=1, matches="", headers=None):
@@ -287,6 +289,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if first >= size:
             raise Refusal(416, "InvalidRange", **{"Content-Range": f"bytes */{size}"})
         part = found.content[first:last + 1]
+        if self.fault and self.fault.kind == "beginning":
+            first, part = 0, found.content[:len(part)]
+        if self.fault and self.fault.kind.startswith("claims:"):
+            size = self.fault.kind[7:]
         headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{size}"
         self.reply(206, part, **headers)
 

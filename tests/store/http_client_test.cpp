@@ -338,4 +338,27 @@ TEST_CASE("percent-encoding is what SigV4 wants, and comes back") {
   for (const std::string bad : {"%", "%1", "%zz", "a%2"}) CHECK(percent_decoded(bad) == std::nullopt);
 }
 
+TEST_CASE("a part is the one that was asked for, of what is known of the whole, or the network's fault") {
+  const auto part = [](const std::string& content_range, const std::string& text = "abc") {
+    HttpResponse response{206, {}, text};
+    if (!content_range.empty()) response.headers.push_back({"Content-Range", content_range});
+    return response;
+  };
+  require_part(part("bytes 5-7/100"), 5, 100, "object");
+  require_part(part("bytes 5-7/100"), 5, std::nullopt, "object");
+  for (const char* other : {"bytes 0-2/100", "bytes 6-8/100", "bytes 5-7/99", "bytes 5-7/*", "bytes */100",
+                            "items 5-7/100", "bytes 5-7", "bytes -7/100", ""}) {
+    CAPTURE(other);
+    CHECK(fault_of([&] { require_part(part(other), 5, 100, "object"); }) == Fault::network);
+  }
+  CHECK(whole_size_of({200, {}, "abc"}, "object") == 3);
+  CHECK(whole_size_of(part("bytes 0-2/3"), "object") == 3);
+  CHECK(whole_size_of(part("bytes 0-2/50000000000000"), "object") == 50'000'000'000'000);
+  for (const char* bad : {"bytes 0-2/*", "bytes 0-2/2", "bytes 1-3/9", "bytes 0-2/281474976710656",
+                          "bytes 0-2/18446744073709551615", "bytes 0-2/18446744073709551616", ""}) {
+    CAPTURE(bad);
+    CHECK(fault_of([&] { whole_size_of(part(bad), "object"); }) == Fault::network);
+  }
+}
+
 }  // namespace wdelta

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/http.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
@@ -8,8 +10,18 @@
 namespace wdelta {
 
 namespace {
+constexpr std::string_view k_range_unit = "bytes ";
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_same_name(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 HttpBody HttpBody::of_text(std::string_view text) {
@@ -44,16 +56,48 @@ std::optional<std::uint64_t> HttpResponse::whole_size_bytes() const {
   // "bytes 0-9/100", or "bytes */100" when the range lies behind the end.
   const std::string range = header_or_empty("content-range");
   const std::size_t slash = range.rfind('/');
-  if (!range.starts_with("bytes ") || slash == std::string::npos) return std::nullopt;
-  std::uint64_t size_bytes = 0;
-  const char* end = range.data() + range.size();
-  const auto parsed = std::from_chars(range.data() + slash + 1, end, size_bytes);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return size_bytes;
+  if (!range.starts_with(k_range_unit) || slash == std::string::npos) return std::nullopt;
+  return number_in(std::string_view(range).substr(slash + 1));
+}
+
+std::optional<std::uint64_t> HttpResponse::first_byte() const {
+  const std::string range = header_or_empty("content-range");
+  const std::size_t dash = range.find('-');
+  if (!range.starts_with(k_range_unit) || dash == std::string::npos) return std::nullopt;
+  return number_in(std::string_view(range).substr(0, dash).substr(k_range_unit.size()));
 }
 
 HttpHeader range_header(HttpRange range) {
   return {"Range", fmt::format("bytes={}-{}", range.offset, range.offset + range.size_bytes - 1)};
+}
+
+void require_part(const HttpResponse& response, std::uint64_t offset, std::optional<std::uint64_t> whole_size_bytes,
+                  const std::string& object) {
+  const auto said = response.whole_size_bytes();
+  const bool is_right = response.first_byte() == offset && said && said == whole_size_bytes.value_or(*said);
+  if (is_right) return;
+  const std::string range = response.header_or_empty("content-range");
+  throw Error(Fault::network, object,
+              fmt::format("asked for its bytes from {} on{}, the answer is {}", offset,
+                          whole_size_bytes ? fmt::format(", of {}", *whole_size_bytes) : "",
+                          range.empty() ? "a part that does not say which (Content-Range)"
+                                        : fmt::format("{:?}", range.substr(0, 100))),
+              "nothing is known to be damaged; a cache or proxy on the way may be wrong: try again");
+}
+
+std::uint64_t whole_size_of(const HttpResponse& response, const std::string& object) {
+  const std::uint64_t came_bytes = response.text.size();
+  if (response.status != 206) return came_bytes;
+  require_part(response, 0, std::nullopt, object);
+  const std::uint64_t size_bytes = *response.whole_size_bytes();
+  if (came_bytes > size_bytes)
+    throw Error(Fault::network, object, fmt::format("{} bytes came of {}", came_bytes, size_bytes));
+  // No store keeps anything so large; what is kept of each part in memory would be more than there is.
+  constexpr std::uint64_t k_largest_bytes = std::uint64_t{64} << 40;
+  if (size_bytes > k_largest_bytes)
+    throw Error(Fault::network, object,
+                fmt::format("the answer says that it has {} bytes, at most {} expected", size_bytes, k_largest_bytes));
+  return size_bytes;
 }
 
 }  // namespace wdelta

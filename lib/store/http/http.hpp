@@ -44,6 +44,8 @@ struct HttpResponse {
   std::string all_values(std::string_view name) const;
   /// What Content-Range says of the whole's size; nothing when it does not.
   std::optional<std::uint64_t> whole_size_bytes() const;
+  /// Which byte Content-Range says is the first of the body; nothing when it does not.
+  std::optional<std::uint64_t> first_byte() const;
 };
 
 /// Takes the body of an answer piece by piece, in order. `head` has status and headers and no text. What it throws ends
@@ -72,5 +74,13 @@ struct HttpRange {
 };
 /// "Range: bytes=0-9"
 HttpHeader range_header(HttpRange range);
+/// Throws network, about `object`, unless an answer with a part says that it begins at byte `offset` and, where that is
+/// known, that the whole has `whole_size_bytes`. Caches and proxies are known to send another part than was asked for;
+/// taken for the right one it would be taken for damage.
+void require_part(const HttpResponse& response, std::uint64_t offset, std::optional<std::uint64_t> whole_size_bytes,
+                  const std::string& object);
+/// How large the whole is, by an answer with its beginning, or with all of it, whose text is here. Throws network,
+/// about `object`, when the answer does not say so, or says what cannot be.
+std::uint64_t whole_size_of(const HttpResponse& response, const std::string& object);
 
 }  // namespace wdelta

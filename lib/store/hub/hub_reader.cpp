@@ -25,9 +25,10 @@ class HubRanges {
     std::uint64_t arrived = 0;
     const auto make_request = [&] {
       HttpRequest request = request_there();
-      request.headers.push_back(range_header({offset + arrived, size_bytes - arrived}));
-      request.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
-        require_range(head, bytes.size() <= size_bytes - arrived);
+      const std::uint64_t begin = offset + arrived;
+      request.headers.push_back(range_header({begin, size_bytes - arrived}));
+      request.sink = [&, begin](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
+        require_range(head, begin, bytes.size() <= size_bytes - arrived);
         arrived += bytes.size();
         sink(bytes);
       };
@@ -57,11 +58,12 @@ class HubRanges {
     there_.secret_headers = found.secret_headers;
   }
 
-  void require_range(const HttpResponse& head, bool fits) const {
-    if (head.status == 206 && fits && head.whole_size_bytes().value_or(size_bytes_) == size_bytes_) return;
-    throw Error(Fault::network, path_,
-                fmt::format("asked for a part of it, the answer is another one (status {})", head.status),
-                "run this again");
+  void require_range(const HttpResponse& head, std::uint64_t begin, bool fits) const {
+    if (head.status != 206 || !fits)
+      throw Error(Fault::network, path_,
+                  fmt::format("asked for a part of it, the answer is another one (status {})", head.status),
+                  "run this again");
+    require_part(head, begin, size_bytes_, path_);
   }
 
   void ask_again(const std::function<HttpRequest()>& make_request) {
@@ -93,10 +95,10 @@ std::optional<FoundObject> find_hub_file(std::shared_ptr<const HubFiles> files, 
   FoundObject found;
   found.object.name = files->name_of(path);
   // Of an empty file there is no part.
-  if (response.status == 416) return found;
+  if (response.status == 416 && response.whole_size_bytes().value_or(0) == 0) return found;
+  if (!response.is_success()) throw files->error_of(response, "GET " + path);
+  found.object.size_bytes = whole_size_of(response, found.object.name);
   found.beginning = std::move(response.text);
-  const std::uint64_t came_bytes = found.beginning.size();
-  found.object.size_bytes = response.status == 206 ? response.whole_size_bytes().value_or(came_bytes) : came_bytes;
   if (!fetched->xet_hash.empty()) found.object.identity = fmt::format("{} {}", found.object.name, fetched->xet_hash);
   found.object.stop = files->http().stop();
   const auto ranges = std::make_shared<HubRanges>(files, path, *fetched, found.object.size_bytes);

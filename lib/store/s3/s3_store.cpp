@@ -23,18 +23,35 @@ namespace {
 constexpr std::uint64_t k_first_read_bytes = Spool::k_page_bytes;
 constexpr std::string_view k_probe_text = "wdelta asks whether this store creates without overwriting";
 
+// Proxies that compress, or might, call the same tag weak.
+std::string_view without_weakness(std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  return etag;
+}
+
 bool is_taken(const S3Response& response) { return response.http.status == 412; }
 
+// What was found of an object, whose ranges are fetched later.
+struct FoundParts {
+  std::string object;  // for messages
+  std::uint64_t size_bytes = 0;
+  std::string etag;  // may be empty
+};
+
 // Gives `sink` a range of an object, over as many requests as it takes.
-void fetch_range(S3Connection& connection, const S3Request& request, const std::string& object, const std::string& etag,
-                 HttpRange range, const RemoteObject::Sink& sink) {
+void fetch_range(S3Connection& connection, const S3Request& request, const FoundParts& found, HttpRange range,
+                 const RemoteObject::Sink& sink) {
+  const std::string& object = found.object;
   std::uint64_t done = 0;
+  std::uint64_t begin = range.offset;  // of the request under way
   S3Request read = request;
   read.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
     if (head.status != 206)
       throw Error(Fault::unsupported, object, "the store sends all of an object when asked for a part of it");
-    if (!etag.empty() && head.header("etag") != nullptr && *head.header("etag") != etag)
+    const std::string* etag = head.header("etag");
+    if (!found.etag.empty() && etag != nullptr && without_weakness(*etag) != without_weakness(found.etag))
       throw Error(Fault::local, object, "was replaced while it was read", "run this again");
+    require_part(head, begin, found.size_bytes, object);
     if (bytes.size() > range.size_bytes - done)
       throw Error(Fault::network, object, "more bytes came than were asked for");
     sink(bytes);
@@ -43,7 +60,8 @@ void fetch_range(S3Connection& connection, const S3Request& request, const std::
   while (done < range.size_bytes) {
     const std::uint64_t before = done;
     const S3Response response = connection.send(read, Repeat::harmless, [&](S3Request& next) {
-      next.headers.push_back(range_header({range.offset + done, range.size_bytes - done}));
+      begin = range.offset + done;
+      next.headers.push_back(range_header({begin, range.size_bytes - done}));
     });
     if (!response.http.is_success()) throw connection.error_of(response, object);
     if (done == before) throw Error(Fault::network, object, "the store sent nothing of what was asked for");
@@ -124,17 +142,17 @@ std::optional<FoundObject> S3Store::find(const std::string& key) const {
   FoundObject found;
   found.object.name = object;
   // No part of nothing can be had.
-  if (status == 416) return found;
+  if (status == 416 && response.http.whole_size_bytes().value_or(0) == 0) return found;
   if (!response.http.is_success()) throw connection_->error_of(response, object);
+  found.object.size_bytes = whole_size_of(response.http, object);
   found.beginning = std::move(response.http.text);
-  const std::uint64_t came_bytes = found.beginning.size();
-  found.object.size_bytes = status == 206 ? response.http.whole_size_bytes().value_or(came_bytes) : came_bytes;
   const std::string etag = response.http.header_or_empty("etag");
   if (!etag.empty()) found.object.identity = connection_->base_url() + "\n" + request.key + "\n" + etag;
   found.object.stop = execution_.stop;
-  found.object.fetch = [connection = connection_, request, object, etag](std::uint64_t offset, std::uint64_t count,
-                                                                         const RemoteObject::Sink& sink) {
-    fetch_range(*connection, request, object, etag, {offset, count}, sink);
+  const FoundParts parts{object, found.object.size_bytes, etag};
+  found.object.fetch = [connection = connection_, request, parts](std::uint64_t offset, std::uint64_t count,
+                                                                  const RemoteObject::Sink& sink) {
+    fetch_range(*connection, request, parts, {offset, count}, sink);
   };
   return found;
 }
