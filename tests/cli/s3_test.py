@@ -569,6 +569,14 @@ class LargeObjects(S3Case):
         self.s3.faults = []
         self.run_ok("verify", REPO, "--deep")
 
+    def test_a_size_that_is_a_lie_costs_no_memory(self):
+        self.serve()
+        self.run_ok("push", self.some_history(1)[0], REPO)
+        for size, code in ((1 << 45, 5), (1 << 48, 8), ((1 << 64) - 1, 8)):
+            self.s3.faults = [Fault(f"claims:{size}", 1000, r"^GET .*/wdelta.json")]
+            self.run_fails(code, "log", REPO, says=["wdelta.json: ", f"{size} bytes"],
+                           **({} if testing.is_sanitized() else {"prefix": ("prlimit", f"--as={1 << 30}")}))
+
     def test_a_tag_that_became_weak_on_the_way_is_the_same(self):
         self.serve()
         checkpoint = self.large_checkpoint(4)

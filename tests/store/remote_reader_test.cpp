@@ -186,4 +186,14 @@ TEST_CASE("pages left by programs that never came back are removed when they are
   CHECK(std::distance(std::filesystem::directory_iterator(scratch.path()), {}) == 2);
 }
 
+TEST_CASE("an object that is not read takes no memory in proportion to the size that its store tells") {
+  ReadOrigin origin{std::vector<std::uint8_t>(10, 7), {}, {}, UINT64_MAX};
+  const ScratchDirectory scratch;
+  RemoteObject object = origin.object("store key tag");
+  object.size_bytes = UINT64_MAX;
+  const RemoteReader reader(object, origin.bytes, scratch.path(), std::make_shared<ReadAhead>(1));
+  CHECK(reader.size_bytes() == UINT64_MAX);
+  CHECK(std::filesystem::is_empty(scratch.path()));
+}
+
 }  // namespace wdelta

@@ -107,36 +107,47 @@ struct RemoteReader::State : std::enable_shared_from_this<State> {
 
 RemoteReader::RemoteReader(RemoteObject object, std::span<const std::uint8_t> beginning,
                            const std::filesystem::path& directory, std::shared_ptr<ReadAhead> read_ahead)
-    : state_(std::make_shared<State>(std::move(object), directory)),
+    : object_(std::move(object)),
+      directory_(directory),
       read_ahead_(std::move(read_ahead)),
-      exceptions_at_birth_(std::uncaught_exceptions()) {
-  for (std::uint64_t page = 0; page < state_->pages.size(); ++page) {
-    const std::uint64_t begin = page * Spool::k_page_bytes;
-    const std::uint64_t size_bytes = state_->page_end(page) - begin;
-    if (begin + size_bytes > beginning.size()) break;
-    if (state_->pages[page] == State::Page::here) continue;
-    state_->spool.write_page(page, beginning.subspan(begin, size_bytes));
-    state_->pages[page] = State::Page::here;
-  }
+      beginning_(beginning.begin(), beginning.end()),
+      exceptions_at_birth_(std::uncaught_exceptions()) {}
+
+RemoteReader::State& RemoteReader::state() const {
+  std::call_once(is_begun_, [this] {
+    auto state = std::make_shared<State>(object_, directory_);
+    for (std::uint64_t page = 0; page < state->pages.size(); ++page) {
+      const std::uint64_t begin = page * Spool::k_page_bytes;
+      const std::uint64_t size_bytes = state->page_end(page) - begin;
+      if (begin + size_bytes > beginning_.size()) break;
+      if (state->pages[page] == State::Page::here) continue;
+      state->spool.write_page(page, std::span(beginning_).subspan(begin, size_bytes));
+      state->pages[page] = State::Page::here;
+    }
+    state_ = std::move(state);
+    beginning_ = {};
+  });
+  return *state_;
 }
 
 RemoteReader::~RemoteReader() {
+  if (!state_) return;
   state_->is_closed = true;
   // Where the bytes came and turned out wrong they must not be found again.
   const bool is_broken_off = state_->has_failed || state_->object.stop.stop_requested();
   if (!is_broken_off || std::uncaught_exceptions() <= exceptions_at_birth_) state_->spool.forget();
 }
 
-std::uint64_t RemoteReader::size_bytes() const { return state_->object.size_bytes; }
-const std::string& RemoteReader::name() const { return state_->object.name; }
+std::uint64_t RemoteReader::size_bytes() const { return object_.size_bytes; }
+const std::string& RemoteReader::name() const { return object_.name; }
 
 void RemoteReader::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
-  State& state = *state_;
   if (offset > size_bytes() || bytes.size() > size_bytes() - offset) {
     throw Error(Fault::corrupt, name(),
                 fmt::format("bytes {} to {} asked for, it has {}", offset, offset + bytes.size(), size_bytes()));
   }
   if (bytes.empty()) return;
+  State& state = this->state();
   const std::uint64_t first = offset / Spool::k_page_bytes;
   const std::uint64_t last = (offset + bytes.size() - 1) / Spool::k_page_bytes;
 

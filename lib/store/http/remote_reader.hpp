@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 namespace wdelta {
 
@@ -42,7 +44,9 @@ struct FoundObject {
 
 /// Reads an object of a remote store. Pages of 1 MiB go through a file in `directory` (see Spool), so memory stays the
 /// same whatever the object's size, what is read twice is fetched once, and a pull that was killed is gone on with.
-/// Where reads follow each other, what comes next is fetched meanwhile in parallel requests of some MiB each.
+/// Where reads follow each other, what comes next is fetched meanwhile in parallel requests of some MiB each. Until
+/// something is read it takes no memory for the pages and makes no file: whether an object may be as large as its store
+/// says is for the reader to find out before.
 class RemoteReader final : public ByteReader {
  public:
   /// `beginning`: bytes of the object, from its first on, that have arrived already; may be empty.
@@ -57,8 +61,14 @@ class RemoteReader final : public ByteReader {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  State& state() const;
+
+  RemoteObject object_;
+  std::filesystem::path directory_;
   std::shared_ptr<ReadAhead> read_ahead_;
+  mutable std::once_flag is_begun_;
+  mutable std::vector<std::uint8_t> beginning_;  // until something is read
+  mutable std::shared_ptr<State> state_;         // null until then
   int exceptions_at_birth_;
 };
 
