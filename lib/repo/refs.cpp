@@ -28,7 +28,7 @@ RefState state_of(const Store& store, RefKind kind, const std::string& name, std
   std::ranges::sort(numbers);
   RefState ref;
   for (const std::uint64_t number : numbers) {
-    if (number == 0) continue;  // they are counted from one
+    if (number <= ref.number) continue;  // they are counted from one; a list may show one twice
     while (++ref.number < number) {
       // A listing that was made while others wrote may lack what is there.
       const std::string key = entry_key(kind, name, ref.number);

@@ -50,6 +50,15 @@ std::vector<std::string> Store::remove_all_older(std::span<const std::string> ke
   return removed;
 }
 
+std::vector<Store::Listed> in_order(std::vector<Store::Listed> keys) {
+  std::ranges::sort(keys, [](const Store::Listed& a, const Store::Listed& b) {
+    return a.key != b.key ? a.key < b.key : a.written_ms > b.written_ms;
+  });
+  const auto is_same = [](const Store::Listed& a, const Store::Listed& b) { return a.key == b.key; };
+  keys.erase(std::unique(keys.begin(), keys.end(), is_same), keys.end());
+  return keys;
+}
+
 namespace {
 
 constexpr std::string_view k_probe = "probe-";

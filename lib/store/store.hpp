@@ -102,7 +102,7 @@ class Store {
     std::uint64_t size_bytes = 0;
     std::int64_t written_ms = 0;  ///< when, in milliseconds since 1970 by the store's clock, never by this machine's
   };
-  /// All keys that begin with `prefix`, ordered. A prefix ends with '/' or is empty.
+  /// All keys that begin with `prefix`, ordered, each once. A prefix ends with '/' or is empty.
   virtual std::vector<Listed> list(const std::string& prefix) const = 0;
   struct TimedListing {
     std::vector<Listed> keys;
@@ -126,6 +126,10 @@ class Store {
   /// Removes what writers that were killed before `time_s` left behind.
   virtual void remove_leftovers(std::int64_t time_s) = 0;
 };
+
+/// A listing in its order, with each key in it once: made while others write, one may show a key again on its next
+/// page. Of two times of one key the later counts.
+std::vector<Store::Listed> in_order(std::vector<Store::Listed> keys);
 
 /// A key of its own for what a store writes, for a moment, to find out what it can do.
 std::string new_probe_key();

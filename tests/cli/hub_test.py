@@ -118,6 +118,22 @@ class HubTest(HubCase):
             self.assert_holds(ids[i], self.steps[i])
         self.run_fails(4, "pull", f"{REPO}@{ids[2]}", self.scratch / "gone", absent=self.scratch / "gone")
 
+    def test_what_a_listing_shows_twice_is_there_once(self):
+        self.make_repository()
+        self.make_steps(2)
+        self.push(self.steps[0])
+        said = json.loads(self.run_ok("stats", REPO, "--json"))
+        page = self.hub.buckets.page
+
+        def twice(*words):
+            entries, last = page(*words)
+            return [entry for entry in entries for _ in range(2)], last
+
+        self.hub.buckets.page = twice
+        self.assertEqual(json.loads(self.run_ok("stats", REPO, "--json")), said)
+        self.push(self.steps[1])
+        self.assert_holds("main", self.steps[1])
+
     def test_another_part_than_was_asked_for_is_not_taken_for_damage(self):
         self.write("large/model.bin", self.random.randbytes(4 << 20))
         self.push(self.scratch / "large", "--create")

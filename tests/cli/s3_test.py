@@ -127,6 +127,22 @@ class Hallway(S3Case):
                 del self.s3.buckets["bucket"][lost]
                 self.run_fails(5, "verify", REPO)
 
+    def test_what_a_list_shows_twice_is_there_once(self):
+        """As lists do that are made while others write: a key ends one page and begins the next."""
+        self.serve(page=2)
+        checkpoints = self.some_history(3)
+        self.push_all(checkpoints[:2])
+        log = self.run_ok("log", REPO)
+        self.s3.rewrite = lambda text: re.sub(b"(<Contents>.*?</Contents>)", rb"\1\1", text)
+        self.assertEqual(self.run_ok("log", REPO), log)
+        self.run_ok("push", checkpoints[2], REPO)
+        self.run_ok("verify", REPO)
+        self.run_ok("gc", REPO, "--grace", "0")
+        self.s3.rewrite = lambda text: text
+        self.run_ok("verify", REPO)
+        self.run_ok("pull", REPO, self.scratch / "out")
+        self.assert_same_tree(self.scratch / "out", checkpoints[2])
+
     def test_a_list_without_times_or_sizes_is_refused(self):
         self.serve()
         self.push_all(self.some_history(2))

@@ -7,11 +7,13 @@
 #include "store/directory_store.hpp"
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
+#include "testing/memory_store.hpp"
 #include "testing/scratch.hpp"
 
 #include <atomic>
 #include <doctest/doctest.h>
 #include <latch>
+#include <memory>
 #include <thread>
 
 namespace wdelta {
@@ -114,6 +116,18 @@ TEST_CASE("a ref whose entries have a gap is corrupt") {
     store.remove(folder + "0000000000000002");
     CHECK(fault_of([&] { read_ref(store, kind, "main"); }) == Fault::corrupt);
     CHECK(fault_of([&] { list_refs(store, kind); }) == Fault::corrupt);
+  }
+}
+
+TEST_CASE("an entry that a list shows twice counts once") {
+  testing::MemoryTraits traits;
+  traits.lists_twice = true;
+  testing::MemoryStore store(std::make_shared<testing::MemoryBucket>(traits));
+  for (const RefKind kind : k_kinds) {
+    for (int i = 1; i <= 3; ++i)
+      move_ref(store, kind, "main", read_ref(store, kind, "main"), blake3(std::to_string(i)));
+    CHECK(read_ref(store, kind, "main").number == 3);
+    CHECK(list_refs(store, kind).at("main").commit == blake3("3"));
   }
 }
 

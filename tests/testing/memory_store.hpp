@@ -46,6 +46,7 @@ struct MemoryTraits {
   bool is_remote = false;
   std::optional<std::filesystem::path> spooling_path;
   bool tells_time = false;          ///< in its listings
+  bool lists_twice = false;         ///< each key, as where a page of a list ends while others write
   bool ignores_conditions = false;  ///< create() overwrites, without contest() saying so
 };
 
@@ -128,7 +129,8 @@ class MemoryStore final : public Store {
     if (bucket_->traits_.tells_time) listing.now_ms = now_ms;
     for (const auto& [key, object] : bucket_->objects_) {
       if (!key.starts_with(prefix) || object.listed_from_ms > now_ms) continue;
-      listing.keys.push_back({key, object.bytes.size(), object.written_ms});
+      for (int times = bucket_->traits_.lists_twice ? 2 : 1; times > 0; --times)
+        listing.keys.push_back({key, object.bytes.size(), object.written_ms});
     }
     return listing;
   }

@@ -9,7 +9,6 @@
 #include "store/hub/hub_reader.hpp"
 #include "store/hub/xet_sender.hpp"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -212,7 +211,7 @@ Store::TimedListing HubStore::list_with_time(const std::string& prefix) const {
       throw Error(Fault::network, name_ + "/" + key, "the Hub does not say when it was uploaded", "try again later");
     listing.keys.push_back({std::move(key), file.size_bytes, *file.uploaded_ms});
   }
-  std::ranges::sort(listing.keys, {}, &Listed::key);
+  listing.keys = in_order(std::move(listing.keys));
   return listing;
 }
 

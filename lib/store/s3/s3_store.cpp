@@ -304,7 +304,7 @@ Store::TimedListing S3Store::list_with_time(const std::string& prefix) const {
     if (!object.key.starts_with(place_.prefix + prefix) || why_not_a_place(key) != nullptr) continue;
     listed.keys.push_back({key, object.size_bytes, object.written_ms});
   }
-  std::ranges::sort(listed.keys, {}, &Listed::key);
+  listed.keys = in_order(std::move(listed.keys));
   return listed;
 }
 
@@ -327,7 +327,11 @@ std::vector<std::string> S3Store::remove_all_older(std::span<const std::string> 
   constexpr std::size_t k_few = 4;
   std::map<std::string, S3Object> found;
   const auto look = [&](const std::string& full_prefix) {
-    for (S3Object& object : list_objects(full_prefix).objects) found[object.key] = std::move(object);
+    for (S3Object& object : list_objects(full_prefix).objects) {
+      S3Object& known = found[object.key];
+      // A list that is made while others write may show one twice.
+      if (known.key.empty() || known.written_ms < object.written_ms) known = std::move(object);
+    }
   };
   if (keys.size() > k_few) {
     const auto [least, greatest] = std::ranges::minmax(keys);
