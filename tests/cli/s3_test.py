@@ -630,6 +630,22 @@ class LargeObjects(S3Case):
         self.run_ok("gc", REPO, "--grace", "0")
         self.assertEqual(list(self.s3.uploads), ["y", "z"])
 
+    def test_uploads_that_are_listed_in_another_way(self):
+        """By another name, as moto does; or so that it cannot be understood: then the push begins anew."""
+        for rewrite, again in ((lambda text: text.replace(b"ListPartsResult", b"ListPartsResponse"), 1),
+                               (lambda text: text.replace(b"<PartNumber>", b"<PartNumber>x"), 3),
+                               (lambda text: text.replace(b"</ListPartsResult>", b""), 3),
+                               (lambda text: text.replace(b"</ListMultipartUploadsResult>", b""), 3)):
+            with self.subTest(again):
+                self.serve()
+                checkpoint = self.large_checkpoint()
+                self.s3.faults = [Fault("status:500", 100, r"partNumber=2&", {"Retry-After": "0"})]
+                self.run_fails(8, "push", checkpoint, REPO)
+                self.s3.faults, self.s3.requests, self.s3.rewrite = [], [], rewrite
+                self.run_ok("push", checkpoint, REPO)
+                self.assertEqual(len(self.requests(r"partNumber=")), again)
+                self.run_ok("verify", REPO)
+
 
 class Failures(S3Case):
     def assert_tells(self, code, says, hint, **environment):

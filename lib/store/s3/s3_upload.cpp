@@ -67,7 +67,8 @@ class PartedUpload {
         parts_((file_->size_bytes() + part_bytes_ - 1) / part_bytes_),
         etags_(parts_.size()) {}
 
-  // An upload that another program began and did not finish, the one with the most of our parts.
+  // An upload that another program began and did not finish, the one with the most of our parts. A store that does not
+  // list them, or not so that it can be understood, has none: they are a saving, not what a push depends on.
   bool take_over() {
     std::size_t most = 0;
     for (const S3Upload& each : uploads_of(*connection_, target_->key, target_->object).found) {
@@ -137,6 +138,7 @@ class PartedUpload {
   struct Uploads {
     std::vector<S3Upload> found;
     std::optional<S3Response> refusal;  // of a store that does not list them, or not to everybody
+    std::optional<Error> unreadable;    // what a store says instead that cannot be understood
   };
 
   static Uploads uploads_of(S3Connection& connection, const std::string& prefix, const std::string& object) {
@@ -149,8 +151,12 @@ class PartedUpload {
       if (!page.next_key.empty()) request.query.push_back({"key-marker", page.next_key});
       if (!page.next_id.empty()) request.query.push_back({"upload-id-marker", page.next_id});
       S3Response response = connection.send(request);
-      if (!response.http.is_success()) return {{}, std::move(response)};
-      page = parse_s3_uploads(response.http.text, object);
+      if (!response.http.is_success()) return {{}, std::move(response), {}};
+      try {
+        page = parse_s3_uploads(response.http.text, object);
+      } catch (const Error& error) {
+        return {{}, {}, error};
+      }
       std::ranges::move(page.uploads, std::back_inserter(uploads.found));
     } while (!page.next_key.empty() && seen.emplace(page.next_key, page.next_id).second);
     return uploads;
@@ -185,20 +191,25 @@ class PartedUpload {
   std::vector<S3Part> usable_parts_of(const std::string& id) {
     std::vector<S3Part> usable(parts_.size());
     std::string marker;
+    std::set<std::string> seen;
     do {
       std::vector<QueryParameter> query = {{"uploadId", id}};
       if (!marker.empty()) query.push_back({"part-number-marker", marker});
       const S3Response response = connection_->send(request_for("GET", *target_, query));
       if (!response.http.is_success()) return std::vector<S3Part>(parts_.size());
-      S3PartList page = parse_s3_parts(response.http.text, target_->object);
+      S3PartList page;
+      try {
+        page = parse_s3_parts(response.http.text, target_->object);
+      } catch (const Error&) {
+        return std::vector<S3Part>(parts_.size());
+      }
       for (const S3Part& part : page.parts) {
         if (part.number == 0 || part.number > usable.size()) continue;
         if (part.size_bytes == body_of(part.number - 1).size_bytes && part.etag == etag_of(part.number - 1))
           usable[part.number - 1] = part;
       }
-      if (page.next == marker) break;
       marker = page.next;
-    } while (!marker.empty());
+    } while (!marker.empty() && seen.insert(marker).second);
     return usable;
   }
 
@@ -256,6 +267,7 @@ void abort_uploads(S3Connection& connection, const std::string& prefix, std::int
   constexpr int k_not_for_us[] = {403, 404, 405, 501};
   if (uploads.refusal && std::ranges::find(k_not_for_us, uploads.refusal->http.status) == std::end(k_not_for_us))
     throw connection.error_of(*uploads.refusal, object);
+  if (uploads.unreadable) throw *uploads.unreadable;
   for (const S3Upload& each : uploads.found) {
     if (!each.begun_ms || *each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
     const S3Response response = connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
