@@ -624,11 +624,20 @@ class LargeObjects(S3Case):
         self.serve()
         self.push_all(self.some_history(1))
         an_hour_ago = self.s3.clock() - datetime.timedelta(hours=1)
-        self.s3.uploads["x"] = s3_emulator.Upload("runs/me/objects/x", an_hour_ago)
-        self.s3.uploads["y"] = s3_emulator.Upload("elsewhere/x", an_hour_ago)
-        self.s3.uploads["z"] = s3_emulator.Upload("runs/me/objects/z", self.s3.clock() + datetime.timedelta(hours=1))
+        name = "0a" * 32
+        for label, key, time in (("x", f"runs/me/objects/0a/{name}", an_hour_ago),
+                                 ("w", f"runs/me/objects/0a/{name}.safetensors", an_hour_ago),
+                                 ("y", f"elsewhere/objects/0a/{name}", an_hour_ago),
+                                 ("z", f"runs/me/objects/0a/{name}", self.s3.clock() + datetime.timedelta(hours=1)),
+                                 # Of other programs.
+                                 ("a", "runs/me/datasets/huge.tar", an_hour_ago),
+                                 ("b", "runs/me/objects/0a/notes.tar", an_hour_ago),
+                                 ("c", f"runs/me/objects/0b/{name}", an_hour_ago),
+                                 ("d", f"runs/me/objects/0a/{name}/more", an_hour_ago),
+                                 ("e", f"runs/me/mine/objects/0a/{name}", an_hour_ago)):
+            self.s3.uploads[label] = s3_emulator.Upload(key, time)
         self.run_ok("gc", REPO, "--grace", "0")
-        self.assertEqual(list(self.s3.uploads), ["y", "z"])
+        self.assertEqual(sorted(self.s3.uploads), ["a", "b", "c", "d", "e", "y", "z"])
 
     def test_uploads_that_are_listed_in_another_way(self):
         """By another name, as moto does; or so that it cannot be understood: then the push begins anew."""

@@ -19,7 +19,8 @@ struct S3Target {
 /// bytes sends only those that are missing. Reports to the progress of `execution` what is sent, while it is.
 void upload(S3Connection& connection, const S3Target& target, const ByteReader& bytes, const Execution& execution);
 
-/// Gives up uploads of keys that begin with `prefix` that were begun before `time_s` by the store's clock.
+/// Gives up uploads of objects below `prefix` that were begun before `time_s` by the store's clock; none of keys that
+/// no object has, which other programs began.
 void abort_uploads(S3Connection& connection, const std::string& prefix, std::int64_t time_s, const std::string& object);
 
 }  // namespace wdelta
