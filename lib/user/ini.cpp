@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user/ini.hpp"
 
+#include <algorithm>
+
 namespace wdelta {
 
 namespace {
@@ -11,14 +13,27 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// "[profile  me]" is "profile me".
+// "[profile  me]" is "profile me", and so is "[profile 'me']".
 std::string section_name(std::string_view text) {
   std::string name;
+  char quote = '\0';
   for (const char c : trimmed(text)) {
-    const bool is_blank = c == ' ' || c == '\t';
+    const bool is_blank = (c == ' ' || c == '\t') && quote == '\0';
     if (is_blank && name.ends_with(' ')) continue;
-    name += is_blank ? ' ' : c;
+    if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '"' || c == '\'')) {
+      quote = c;
+    } else {
+      name += is_blank ? ' ' : c;
+    }
   }
+  return name;
+}
+
+std::string lower(std::string_view text) {
+  std::string name(text);
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
   return name;
 }
 
@@ -41,11 +56,12 @@ IniFile parse_ini(std::string_view text) {
       outer.clear();
       continue;
     }
-    const std::size_t equals = content.find('=');
+    const bool is_inner = is_indented && !outer.empty();
+    const std::size_t equals = content.find_first_of(is_inner ? "=" : "=:");
     if (section == nullptr || equals == std::string_view::npos) continue;
-    const std::string name(trimmed(content.substr(0, equals)));
+    const std::string name = lower(trimmed(content.substr(0, equals)));
     const std::string value(trimmed(content.substr(equals + 1)));
-    if (is_indented && !outer.empty()) {
+    if (is_inner) {
       (*section)[outer + "." + name] = value;
       continue;
     }

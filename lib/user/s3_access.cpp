@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "user/ini.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -15,8 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path file_named_by(const Environment& environment, const char* variable, const char* below_home) {
-  if (const std::string own = environment(variable); !own.empty()) return own;
   const std::string home = environment("HOME");
+  if (const std::string own = environment(variable); !own.empty())
+    return own.starts_with("~/") && !home.empty() ? home + own.substr(1) : own;
   return home.empty() ? fs::path() : fs::path(home) / below_home;
 }
 
@@ -31,6 +33,7 @@ IniFile read_ini(const fs::path& path) {
 struct Profile {
   IniSection credentials;
   IniSection configuration;
+  IniSection services;  // what it says of each service, under "s3.endpoint_url"
 
   std::string value(const std::string& name) const {
     for (const IniSection* section : {&credentials, &configuration}) {
@@ -40,10 +43,35 @@ struct Profile {
   }
 };
 
+IniSection section_of(const IniFile& file, const std::string& name) {
+  const auto found = file.find(name);
+  return found == file.end() ? IniSection() : found->second;
+}
+
 Profile read_profile(const Environment& environment, const std::string& name) {
-  IniFile credentials = read_ini(file_named_by(environment, "AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
-  IniFile configuration = read_ini(file_named_by(environment, "AWS_CONFIG_FILE", ".aws/config"));
-  return {credentials[name], configuration[name == "default" ? name : "profile " + name]};
+  const IniFile credentials = read_ini(file_named_by(environment, "AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
+  const IniFile configuration = read_ini(file_named_by(environment, "AWS_CONFIG_FILE", ".aws/config"));
+  Profile profile{section_of(credentials, name), section_of(configuration, "profile " + name), {}};
+  if (name == "default" && profile.configuration.empty()) profile.configuration = section_of(configuration, name);
+  if (const std::string services = profile.value("services"); !services.empty())
+    profile.services = section_of(configuration, "services " + services);
+  return profile;
+}
+
+bool is_true(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return text == "true";
+}
+
+// The most particular that is set, as with AWS's own programs.
+std::string endpoint_of(const Environment& environment, const Profile& profile) {
+  const std::string ignored = environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+  if (is_true(ignored.empty() ? profile.value("ignore_configured_endpoint_urls") : ignored)) return "";
+  for (const char* variable : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    if (std::string value = environment(variable); !value.empty()) return value;
+  }
+  const auto of_service = profile.services.find("s3.endpoint_url");
+  return of_service != profile.services.end() ? of_service->second : profile.value("endpoint_url");
 }
 
 // Ways to credentials that only AWS's own programs go.
@@ -79,13 +107,16 @@ void require_no_others(const Environment& environment, const Profile& profile, c
 
 S3Access s3_access(const Environment& environment) {
   S3Access s3;
-  std::string profile_name = environment("AWS_PROFILE");
+  // In this order AWS's own programs look.
+  const char* asked_by = "AWS_DEFAULT_PROFILE";
+  std::string profile_name = environment(asked_by);
+  if (profile_name.empty()) profile_name = environment(asked_by = "AWS_PROFILE");
   const bool is_asked_for = !profile_name.empty();
   if (!is_asked_for) profile_name = "default";
   const Profile profile = read_profile(environment, profile_name);
   if (is_asked_for && profile.credentials.empty() && profile.configuration.empty()) {
     throw Error(Fault::not_found, profile_name, "there is no such profile in the AWS credentials and configuration",
-                "AWS_PROFILE names it; the files are ~/.aws/credentials and ~/.aws/config");
+                fmt::format("{} names it; the files are ~/.aws/credentials and ~/.aws/config", asked_by));
   }
   const auto either = [&](std::initializer_list<const char*> variables, const char* setting) {
     for (const char* variable : variables) {
@@ -93,7 +124,7 @@ S3Access s3_access(const Environment& environment) {
     }
     return profile.value(setting);
   };
-  s3.endpoint = either({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "endpoint_url");
+  s3.endpoint = endpoint_of(environment, profile);
   while (s3.endpoint.ends_with('/')) s3.endpoint.pop_back();
   if (const std::string region = either({"AWS_REGION", "AWS_DEFAULT_REGION"}, "region"); !region.empty())
     s3.region = region;
