@@ -695,6 +695,13 @@ class Failures(S3Case):
             self.assertEqual(done.code, 0, self.told(done))
             self.assertIn("180 minutes apart", done.err)
 
+    def test_a_clock_that_is_wrong_does_not_hide_that_there_is_no_bucket(self):
+        """The answer to HEAD has no body to say why it refuses."""
+        self.s3.clock_offset = -3 * 3600
+        self.run_ok("push", self.checkpoint, "s3://new/r", "--create")
+        self.run_ok("push", self.checkpoint, "s3://new/r", "--create")
+        self.run_ok("verify", "s3://new/r")
+
     def test_a_profile_with_a_session_token(self):
         self.s3.session_tokens[s3_emulator.KEY_ID] = "fresh"
         self.write(".aws/credentials", "[default]\naws_access_key_id = AKIDNOBODY\n\n# mine\n[me]\n"

@@ -166,7 +166,14 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std
 void S3Connection::create_bucket() {
   S3Request look;
   look.method = "HEAD";
-  if (send(look).http.status != 404) return;
+  S3Response looked = send(look);
+  // That the clock is wrong, and not the rights, only an answer with a body says; then it is set, and asked again.
+  if (looked.http.status == 403 && looked.error.code.empty()) {
+    look.method = "GET";
+    look.query = {{"list-type", "2"}, {"max-keys", "1"}};
+    looked = send(look);
+  }
+  if (looked.http.status != 404) return;
   S3Request make;
   make.method = "PUT";
   const std::string in_region = fmt::format(
