@@ -702,6 +702,24 @@ class Failures(S3Case):
         self.run_ok("push", self.checkpoint, "s3://new/r", "--create")
         self.run_ok("verify", "s3://new/r")
 
+    def test_a_bucket_that_is_to_be_asked_for_elsewhere(self):
+        """As AWS says of a new one: what is signed goes there neither as it is nor without its signature."""
+        self.run_ok("push", self.checkpoint, REPO)
+        elsewhere = S3()
+        elsewhere.__enter__()
+        self.addCleanup(elsewhere.__exit__)
+        said = ("<Error><Code>TemporaryRedirect</Code><Message>Please re-send this request to the specified temporary "
+                "endpoint.</Message><Endpoint>bucket.s3.mars.example.com</Endpoint></Error>")
+        for command in (("log", REPO), ("push", self.checkpoint, REPO, "-m", "again", "--step", "7")):
+            self.s3.faults = [Fault(f"sends-on:{elsewhere.url}/bucket/x {said}", 100)]
+            done = self.run_fails(8, *command, says=["TemporaryRedirect", "bucket.s3.mars.example.com"])
+            self.assertRegex(done.err, "hint: .*later")
+            self.s3.faults = [Fault(f"sends-on:{elsewhere.url}/bucket/x {said}", 100,
+                                    headers={"x-amz-bucket-region": "mars-1"})]
+            done = self.run_fails(8, *command, says=["not in region"])
+            self.assertRegex(done.err, "hint: set AWS_REGION=mars-1")
+        self.assertEqual(elsewhere.requests, [])
+
     def test_a_profile_with_a_session_token(self):
         self.s3.session_tokens[s3_emulator.KEY_ID] = "fresh"
         self.write(".aws/credentials", "[default]\naws_access_key_id = AKIDNOBODY\n\n# mine\n[me]\n"

@@ -52,6 +52,7 @@ class Fault:
 
     status:N      answers N, with nothing done
     timeout       answers 400 RequestTimeout, with nothing done, as AWS does when a body comes too slowly
+    sends-on:URL TEXT   answers 307 with that place to go to ("{path}": the request's) and that text, with nothing done
     says:TEXT     answers 200 and that text, with nothing done
     reset         closes the connection in the middle of the answer's body
     truncate      sends half of the body, then ends in good order
@@ -160,6 +161,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                               **self.fault.headers)
             if self.fault and self.fault.kind == "timeout":
                 raise Refusal(400, "RequestTimeout")
+            if self.fault and self.fault.kind.startswith("sends-on:"):
+                url, text = self.fault.kind[9:].split(" ", 1)
+                self.reply(307, text.encode(), Location=url.replace("{path}", self.path), **self.fault.headers)
+                return
             if self.fault and self.fault.kind.startswith("says:"):
                 self.reply(200, self.fault.kind[5:].encode())
                 return

@@ -76,6 +76,7 @@ S3Error parse_s3_error(std::string_view text) {
       if (path == "Error/Code") error.code = value;
       if (path == "Error/Message") error.message = value;
       if (path == "Error/Region") error.region = value;
+      if (path == "Error/Endpoint") error.endpoint = value;
     });
   } catch (const Error&) {
     return {};

@@ -15,6 +15,7 @@ struct S3Error {
   std::string code;  ///< "NoSuchKey"; empty when the text says nothing of the kind
   std::string message;
   std::string region;
+  std::string endpoint;  ///< where the bucket is instead
 };
 /// Never throws: what is no such document is an error without a code.
 S3Error parse_s3_error(std::string_view text);

@@ -142,7 +142,9 @@ S3Response S3Connection::send(const S3Request& request, Repeat repeat, const std
             return sent;
           },
           repeat);
-      const bool may_follow = request.method == "GET" && result.http.header("location") != nullptr;
+      // Where an error says why, as for a bucket that is elsewhere, nobody takes us without a signature.
+      const bool may_follow = request.method == "GET" && result.http.header("location") != nullptr &&
+                              parse_s3_error(result.http.text).code.empty();
       if (!is_redirect(result.http.status) || !may_follow || redirects++ == k_most_redirects) break;
       elsewhere = redirected(sent, result.http);
       result.is_elsewhere = true;
@@ -224,6 +226,12 @@ Error S3Connection::error_of(const S3Response& response, const std::string& obje
   if (code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || is_redirect(status)) {
     const std::string region =
         response.error.region.empty() ? response.http.header_or_empty("x-amz-bucket-region") : response.error.region;
+    if (code == "TemporaryRedirect" && (region.empty() || region == access_.region)) {
+      return with(Fault::network,
+                  fmt::format("requests for bucket {} are sent on to {} for now ({})", bucket_,
+                              response.error.endpoint.empty() ? "another place" : response.error.endpoint, code),
+                  "a new bucket is known everywhere after a while: try again later, or set AWS_REGION to its region");
+    }
     return with(Fault::network, fmt::format("bucket {} is not in region {}", bucket_, access_.region),
                 region.empty() ? "set AWS_REGION" : "set AWS_REGION=" + region);
   }
