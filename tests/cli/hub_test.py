@@ -21,6 +21,7 @@ from blake3 import blake3  # noqa: E402
 from client_environment import Unreachable, client_environment  # noqa: E402
 from hub_buckets import Entry  # noqa: E402
 from hub_emulator import FULL_TOKEN, READ_TOKEN, STRANGER_TOKEN, WRITE_TOKEN, Hub  # noqa: E402
+from s3_emulator import S3, Fault  # noqa: E402
 
 REPO = "hf://buckets/tester/run"
 
@@ -117,6 +118,17 @@ class HubTest(HubCase):
         for i in (0, 1, 3):
             self.assert_holds(ids[i], self.steps[i])
         self.run_fails(4, "pull", f"{REPO}@{ids[2]}", self.scratch / "gone", absent=self.scratch / "gone")
+
+    def test_an_endpoint_that_sends_on_to_another_place_is_told_so(self):
+        """As http://huggingface.co does, or a mirror that has moved: the token does not go there."""
+        step = self.make_steps(1)[0]
+        self.push(step, "--create", "--private")
+        with S3() as moved:
+            moved.faults = [Fault(f"sends-on:{self.hub.url}{{path}} -", 1000)]
+            for words in (("log", REPO), ("push", step, REPO, "--create")):
+                self.hub.log.clear()
+                done = self.run_fails(8, *words, env={"HF_ENDPOINT": moved.url})
+                self.assertRegex(done.err, f"hint: .* {re.escape(self.hub.url)}: .*HF_ENDPOINT")
 
     def test_what_a_listing_shows_twice_is_there_once(self):
         self.make_repository()

@@ -16,6 +16,12 @@ bool is_redirect(const HttpResponse& response) {
 }
 }  // namespace
 
+std::string hint_to_move(const std::string& url) {
+  const std::string place = shown_url(url);
+  return fmt::format("the endpoint sends requests on to {}: if that is the Hub, set HF_ENDPOINT to it",
+                     place.substr(0, place.find('/', place.find("://") + 3)));
+}
+
 HttpRequest HubConnection::request_of(const HubQuestion& question) const {
   HttpRequest request;
   request.method = question.method;
@@ -50,6 +56,7 @@ HubFetched HubConnection::fetch(const std::string& path, const std::function<Htt
   const HttpRequest asked = request_of({"GET", path, "", ""});
   HttpRequest next = asked;
   std::string xet_hash;
+  std::string moved_to;
   int links = 0;
   for (int hops = 0; hops <= k_most_hops;) {
     HttpRequest sent;
@@ -65,17 +72,20 @@ HubFetched HubConnection::fetch(const std::string& path, const std::function<Htt
     if (xet_hash.empty()) xet_hash = response.header_or_empty("x-xet-hash");
     // Where the Hub sends us is signed for a while only, which tries and waits between them may outlast. That a thing
     // is not there at all only the Hub itself can say.
-    if ((response.status == 403 || response.status == 404) && origin_of(next.url) != hub) {
+    const bool is_refused = response.status == 401 || response.status == 403 || response.status == 404;
+    if (is_refused && origin_of(next.url) != hub) {
       if (++links == k_most_links)
         throw Error(Fault::network, shown_url(path),
                     fmt::format("the links to it that the Hub gives are refused (status {})", response.status),
-                    "try again later");
+                    moved_to.empty() ? "try again later" : hint_to_move(moved_to));
       next = asked;
       hops = 0;
       continue;
     }
     if (response.status < 300 || response.status >= 400) return {response, next.url, next.secret_headers, xet_hash};
     next = redirected(sent, response);
+    // The same question elsewhere, where the token does not go: this is no link, the endpoint is another one.
+    if (origin_of(next.url) != hub && shown_url(next.url).ends_with(shown_url(path))) moved_to = next.url;
     ++hops;
     next.secret_headers.clear();
     if (origin_of(next.url) == hub) next.secret_headers = asked.secret_headers;

@@ -57,6 +57,10 @@ class HubConnection {
   std::shared_ptr<HttpClient> http_;
 };
 
+/// For who asked an endpoint that sends its questions on to a URL on another host. A token goes to no other host than
+/// the one that it was meant for.
+std::string hint_to_move(const std::string& url);
+
 /// Files on the Hub, to be read: those of a bucket, or of a model at a commit.
 class HubFiles {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "store/hub/hub_client.hpp"
+#include "store/hub/hub_connection.hpp"
 #include "store/hub/hub_models.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +18,14 @@ std::string said(const HttpResponse& response) {
   if (id.empty()) id = response.header_or_empty("x-amzn-trace-id");
   if (id.empty()) id = response.header_or_empty("x-amz-cf-id");
   return fmt::format("{}{}", text.empty() ? "" : ": " + text, id.empty() ? "" : fmt::format(" (request {})", id));
+}
+
+// Of an answer that says nothing more particular.
+std::string way_out(const HttpResponse& response) {
+  if (response.status >= 500) return "try again later";
+  const std::string place = response.header_or_empty("location");
+  const bool is_sent_on = response.status >= 300 && response.status < 400 && place.find("://") != std::string::npos;
+  return is_sent_on ? hint_to_move(place) : "";
 }
 
 }  // namespace
@@ -67,8 +76,7 @@ Error HubClient::error_of(const HttpResponse& response, const std::string& what)
       return error(Fault::network, "too many requests in a row",
                    "the Hub counts them over five minutes: try again later");
     default:
-      return error(Fault::network, fmt::format("the Hub answered with status {}", response.status),
-                   response.status >= 500 ? "try again later" : "");
+      return error(Fault::network, fmt::format("the Hub answered with status {}", response.status), way_out(response));
   }
 }
 
@@ -107,8 +115,7 @@ Error model_error(const HubAccess& access, const ModelRevision& model, const Htt
       return error(Fault::network, "too many requests in a row",
                    "the Hub counts them over five minutes: try again later");
     default:
-      return error(Fault::network, fmt::format("the Hub answered with status {}", response.status),
-                   response.status >= 500 ? "try again later" : "");
+      return error(Fault::network, fmt::format("the Hub answered with status {}", response.status), way_out(response));
   }
 }
 
