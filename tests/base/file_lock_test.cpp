@@ -7,13 +7,62 @@
 
 #include <atomic>
 #include <doctest/doctest.h>
+#include <functional>
 #include <optional>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace wdelta {
 
 using testing::ScratchDirectory;
+
+namespace {
+
+bool is_free(const std::filesystem::path& path) {
+  testing::RecordedProgress progress;
+  std::stop_source stopped;
+  stopped.request_stop();
+  return !testing::fault_of([&] { FileLock(path, "waiting", Execution{1, &progress, stopped.get_token()}); });
+}
+
+/// A child that does `work` and then lives until it is destroyed.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& work) {
+    int until[2];
+    int done[2];
+    REQUIRE(::pipe(until) == 0);
+    REQUIRE(::pipe(done) == 0);
+    char byte = 0;
+    id_ = ::fork();
+    REQUIRE(id_ >= 0);
+    if (id_ == 0) {
+      ::close(until[1]);
+      ::close(done[0]);
+      work();
+      ::close(done[1]);
+      ::_exit(::read(until[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    ::close(until[0]);
+    ::close(done[1]);
+    end_ = until[1];
+    CHECK(::read(done[0], &byte, 1) == 0);
+    ::close(done[0]);
+  }
+  ~Child() {
+    ::close(end_);
+    ::waitpid(id_, nullptr, 0);
+  }
+
+ private:
+  pid_t id_;
+  int end_ = -1;
+};
+
+}  // namespace
 
 TEST_CASE("of those who lock a file only one at a time goes on") {
   ScratchDirectory scratch;
@@ -59,6 +108,38 @@ TEST_CASE("whoever waits for a lock says so once, and stops when told to") {
   CHECK(testing::fault_of([&] {
           FileLock(scratch / "absent/lock", "waiting", Execution{1, &progress, {}});
         }).has_value());
+}
+
+TEST_CASE("a lock that was let go is free, though a child was forked while it was held") {
+  const testing::SilentExecution execution;
+  ScratchDirectory scratch;
+  std::optional<FileLock> lock(std::in_place, scratch / "lock", "waiting", execution);
+  const Child child([] {});
+  CHECK_FALSE(is_free(scratch / "lock"));
+  lock.reset();
+  CHECK(is_free(scratch / "lock"));
+
+  // The same of one that was moved, and of the one that it takes the place of.
+  FileLock first(scratch / "first", "waiting", execution);
+  std::optional<FileLock> second(std::in_place, scratch / "second", "waiting", execution);
+  const Child another([] {});
+  first = std::move(*second);
+  CHECK(is_free(scratch / "first"));
+  CHECK_FALSE(is_free(scratch / "second"));
+  second.reset();
+  CHECK_FALSE(is_free(scratch / "second"));
+  std::optional<FileLock> third(std::move(first));
+  CHECK_FALSE(is_free(scratch / "second"));
+  third.reset();
+  CHECK(is_free(scratch / "second"));
+}
+
+TEST_CASE("a child that was forked while a lock was held does not let go of it") {
+  const testing::SilentExecution execution;
+  ScratchDirectory scratch;
+  std::optional<FileLock> lock(std::in_place, scratch / "lock", "waiting", execution);
+  const Child child([&] { lock.reset(); });
+  CHECK_FALSE(is_free(scratch / "lock"));
 }
 
 TEST_CASE("a lock knows when its file was moved away, removed or replaced") {
