@@ -210,11 +210,13 @@ void remember(const std::optional<Turn>& turn, const Commit& commit, const Check
       fmt::format("{}: {}: the next push will compare with the repository", error.object(), error.what()));
 }
 
-void require_header(const ByteReader& weights) {
+void require_header(const CheckpointFile& file) {
+  const auto weights = file.open();
   try {
-    SafetensorsHeader::read(weights);
+    SafetensorsHeader::read(*weights);
   } catch (const Error& error) {
-    if (error.fault() != Fault::corrupt || !is_cut_short(weights)) throw;
+    // Nobody is still writing what is in memory or in a commit.
+    if (error.fault() != Fault::corrupt || !file.stamp || !is_cut_short(*weights)) throw;
     throw Error(Fault::local, error.object(), error.what(),
                 "it may still be being written: --wait-stable S waits until it is done");
   }
@@ -236,7 +238,7 @@ void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const Pu
   require_text("author", draft.author);
   for (const auto& [key, value] : draft.meta) require_text("meta", key + value);
   for (const CheckpointFile& file : checkpoint.files()) {
-    if (is_weights(file.path)) require_header(*file.open());
+    if (is_weights(file.path)) require_header(file);
   }
 }
 
