@@ -43,10 +43,11 @@ std::unique_ptr<HostMemory> HostMemories::take(std::size_t size_bytes) {
   }
 }
 
-void HostMemories::give_back(std::unique_ptr<HostMemory> memory) {
+void HostMemories::give_back(std::unique_ptr<HostMemory> memory) noexcept try {
   const std::lock_guard lock(mutex_);
   const std::size_t size_bytes = memory->bytes().size();
   spares_.emplace(size_bytes, Spare{std::move(memory)});
+} catch (const std::bad_alloc&) {
 }
 
 void HostMemories::free_unused() {

@@ -40,7 +40,8 @@ class HostMemories {
  public:
   /// Throws bad_alloc where there is not so much.
   std::unique_ptr<HostMemory> take(std::size_t size_bytes);
-  void give_back(std::unique_ptr<HostMemory> memory);
+  /// Where there is no memory to remember it by, it is freed.
+  void give_back(std::unique_ptr<HostMemory> memory) noexcept;
   /// Frees what nobody took since the last time.
   void free_unused();
   void free_all();

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <new>
+#include <string_view>
 #include <utility>
 
 namespace wdelta {
@@ -136,9 +137,18 @@ void MemoryPush::add(const GivenTensor& tensor, std::function<void()> release) {
       added.bytes = keep_on_device(*added.bytes, holder == nullptr ? *device_ : *holder, execution());
     }
   }
-  Group& group = groups_[path];
-  if (!group.names.insert(tensor.shape.name).second) throw Error(Fault::usage, tensor.shape.name, "was added already");
-  group.tensors.push_back(std::move(added));
+  const auto [place, is_new_group] = groups_.try_emplace(path);
+  Group& group = place->second;
+  bool is_new_name = false;
+  try {
+    is_new_name = group.names.insert(tensor.shape.name).second;
+    if (!is_new_name) throw Error(Fault::usage, tensor.shape.name, "was added already");
+    group.tensors.push_back(std::move(added));
+  } catch (...) {  // the push stays as it was
+    if (is_new_name) group.names.erase(tensor.shape.name);
+    if (is_new_group) groups_.erase(place);
+    throw;
+  }
   if (tensors_ == Tensors::copied && group.tensors.back().release) std::exchange(group.tensors.back().release, {})();
 }
 
@@ -153,7 +163,7 @@ void MemoryPush::add_file(const std::string& path, std::vector<std::uint8_t> byt
 void MemoryPush::set_meta(const std::string& key, const std::string& value) {
   require_open();
   if (key.empty()) throw Error(Fault::usage, "meta", "has an empty key");
-  if (!is_utf8(key) || !is_utf8(value)) throw Error(Fault::usage, "meta", "is not UTF-8");
+  if (!is_utf8(key) || !is_utf8(value)) throw Error(Fault::usage, "meta", fmt::format("{:?} is not UTF-8", key));
   draft_.meta.emplace_back(key, value);
 }
 
@@ -162,9 +172,9 @@ void MemoryPush::set_file_metadata(const std::string& key, const char* value) {
   if (value == nullptr) {
     file_metadata_.erase(key);
   } else if (!is_utf8(key) || !is_utf8(value)) {
-    throw Error(Fault::usage, "__metadata__", "is not UTF-8");
+    throw Error(Fault::usage, "__metadata__", fmt::format("{:?} is not UTF-8", key));
   } else {
-    file_metadata_[key] = value;
+    file_metadata_.insert_or_assign(key, std::string(value));
   }
 }
 
@@ -200,16 +210,24 @@ MemoryFiles MemoryPush::files(const Execution& execution) const {
 
 // The commit is made: what goes wrong here costs the next push time, and is no failure of this one.
 void MemoryPush::keep_reference(ReferenceCopy& reference, const Digest& commit, const MemoryFiles& files,
-                                const Execution& execution) try {
-  if (!keeps_reference_) return reference.drop();
-  if (tensors_ == Tensors::copied) return reference.keep(commit, files);
-  reference.copy(commit, files, device_, execution);
-} catch (const Error& error) {
-  execution.progress->note(fmt::format("no reference copy is kept: {}: {}: the next push compares with the repository",
-                                       error.object(), error.what()));
-} catch (const std::bad_alloc&) {
-  reference.drop();
-  execution.progress->note("no reference copy is kept: memory: the next push compares with the repository");
+                                const Execution& execution) {
+  const auto note = [&](std::string_view object, std::string_view what) {
+    try {
+      execution.progress->note(
+          fmt::format("no reference copy is kept: {}: {}: the next push compares with the repository", object, what));
+    } catch (const std::bad_alloc&) {  // nor is there memory to say so
+    }
+  };
+  try {
+    if (!keeps_reference_) return reference.drop();
+    if (tensors_ == Tensors::copied) return reference.keep(commit, files);
+    reference.copy(commit, files, device_, execution);
+  } catch (const Error& error) {
+    note(error.object(), error.what());
+  } catch (const std::bad_alloc&) {
+    reference.drop();
+    note("memory", "there is not enough");
+  }
 }
 
 wdelta_push_report MemoryPush::commit() {
@@ -224,13 +242,14 @@ wdelta_push_report MemoryPush::commit() {
   options.at_hand = reference.at_hand();
   const PushReport report =
       push(repository, checkpoint_of_files(files), draft_, options, repository_->engine(), execution);
+  // Where there is no memory for these the push can be called again, and finds the commit; behind them nothing fails.
+  wdelta_push_report told = wdelta::told(report);
   committed_ = true;
   options.at_hand.reset();
   keep_reference(reference, report.id, files, execution);
   repository_->count_references();
   release();
   repository_->host_memories()->free_unused();
-  wdelta_push_report told = wdelta::told(report);
   told.reference_bytes = reference.size_bytes();
   return told;
 }
