@@ -3,8 +3,8 @@
 
 #include "base/error.hpp"
 #include "c/boundary.hpp"
-#include "c/proven_read.hpp"
 #include "c/tensor_fill.hpp"
+#include "c/tied_tensors.hpp"
 #include "repo/commit_checkpoint.hpp"
 
 #include <algorithm>
@@ -99,16 +99,33 @@ wdelta_tensor_description MemoryCommit::tensor(std::size_t index) const {
   return describe(tensors_[index]);
 }
 
-wdelta_tensor_description MemoryCommit::find(const std::string& name, const char* file) const {
+wdelta_tensor_description MemoryCommit::find(const std::string& name, const char* file) {
   const std::string place = file == nullptr ? "" : file;
   return describe(held(name, file == nullptr ? nullptr : &place));
 }
 
-const MemoryCommit::Held& MemoryCommit::held(const std::string& name, const std::string* file) const {
+ProvableFile MemoryCommit::provable(const CheckpointFile& file, const ByteReader& bytes) const {
+  return {&bytes, &*file.digest, fmt::format("{}/{}", checkpoint_.name(), file.path)};
+}
+
+// A header is a few bytes of a file that nobody has compared with its digest yet: before a caller is told that it asked
+// for the wrong thing, or that something is not there, the file has to be what the commit says.
+void MemoryCommit::prove(Weights& weights) {
+  if (weights.is_proven) return;
+  execution_.check_stop();
+  execution_.progress->begin("proving", weights.file->size_bytes);
+  read_proven(provable(*weights.file, *weights.bytes), execution_, [](auto, auto) {});
+  weights.is_proven = true;
+}
+
+// Throws only what is proven.
+const MemoryCommit::Held& MemoryCommit::held(const std::string& name, const std::string* file) {
   const auto name_of_held = [](const Held& each) { return std::string_view(each.tensor->name); };
   const auto first = std::ranges::lower_bound(tensors_, std::string_view(name), {}, name_of_held);
   const auto last = std::ranges::upper_bound(tensors_, std::string_view(name), {}, name_of_held);
   if (file == nullptr && last - first > 1) {
+    prove(weights_[first->weights]);
+    prove(weights_[(first + 1)->weights]);
     throw Error(Fault::usage, name,
                 fmt::format("is in several files: {} and {}", weights_[first->weights].file->path,
                             weights_[(first + 1)->weights].file->path),
@@ -117,6 +134,9 @@ const MemoryCommit::Held& MemoryCommit::held(const std::string& name, const std:
   const auto found = std::find_if(
       first, last, [&](const Held& each) { return file == nullptr || weights_[each.weights].file->path == *file; });
   if (found == last) {
+    for (Weights& weights : weights_) {
+      if (file == nullptr || weights.file->path == *file) prove(weights);
+    }
     throw Error(Fault::not_found, name,
                 file == nullptr ? fmt::format("is no tensor of commit {}", id_.substr(0, 12))
                                 : fmt::format("is no tensor of {} in commit {}", *file, id_.substr(0, 12)));
@@ -131,17 +151,32 @@ const CheckpointFile& MemoryCommit::required(const std::string& path) const {
 }
 
 void MemoryCommit::fill(std::span<const GivenTensor> tensors) {
+  const std::vector<std::size_t> first = tied_to(tensors);
+  std::map<std::size_t, std::shared_ptr<const TiedTarget>> tied;  // by the first that is tied
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (first[i] != i && !tied.contains(first[i])) tied[first[i]] = std::make_shared<TiedTarget>(tensors[first[i]]);
+  }
   std::map<std::size_t, std::vector<FilledPart>> parts;  // by file
-  for (const GivenTensor& given : tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const GivenTensor& given = tensors[i];
     const Held& source = held(given.shape.name, given.file ? &*given.file : nullptr);
     const Tensor& tensor = *source.tensor;
     if (tensor.dtype != given.shape.dtype || tensor.shape != given.shape.shape) {
+      prove(weights_[source.weights]);
       throw Error(
           Fault::usage, tensor.name,
           fmt::format("is {} {} in commit {}, and was to fill {} {}", tensor.dtype->name, shape_text(tensor.shape),
                       id_.substr(0, 12), given.shape.dtype->name, shape_text(given.shape.shape)));
     }
-    if (given.size_bytes > 0) parts[source.weights].push_back({tensor.begin, tensor.end, target_of(given)});
+    if (given.size_bytes == 0) continue;
+    const auto shared = tied.find(first[i]);
+    std::shared_ptr<const TensorTarget> target;
+    if (shared == tied.end()) {
+      target = target_of(given);
+    } else {
+      target = shared->second;
+    }
+    parts[source.weights].push_back({tensor.begin, tensor.end, std::move(target)});
   }
   std::uint64_t total_bytes = 0;
   for (auto& [weights, filled] : parts) {
@@ -153,8 +188,16 @@ void MemoryCommit::fill(std::span<const GivenTensor> tensors) {
   execution_.check_stop();
   execution_.progress->begin("filling", total_bytes);
   for (const auto& [weights, filled] : parts) {
-    const Weights& from = weights_[weights];
-    fill_tensors(*from.bytes, *from.file->digest, filled, execution_);
+    Weights& from = weights_[weights];
+    fill_tensors(provable(*from.file, *from.bytes), filled, execution_);
+    from.is_proven = true;
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (first[i] == i || !tied[first[i]]->differs()) continue;
+    throw Error(Fault::usage, tensors[i].shape.name,
+                fmt::format("is to lie in the memory of {:?}, and is another tensor in commit {}",
+                            tensors[first[i]].shape.name, id_.substr(0, 12)),
+                "fill tensors that have memory of their own");
   }
 }
 
@@ -164,7 +207,8 @@ void MemoryCommit::read(const std::string& path, std::span<std::uint8_t> bytes) 
     throw Error(Fault::usage, path, fmt::format("has {} bytes, and was to fill {}", file.size_bytes, bytes.size()));
   execution_.check_stop();
   execution_.progress->begin("reading", file.size_bytes);
-  read_proven(*file.open(), *file.digest, execution_, [&](std::uint64_t offset, std::span<const std::uint8_t> piece) {
+  const auto from = file.open();
+  read_proven(provable(file, *from), execution_, [&](std::uint64_t offset, std::span<const std::uint8_t> piece) {
     if (!piece.empty()) std::memcpy(bytes.data() + offset, piece.data(), piece.size());
   });
 }

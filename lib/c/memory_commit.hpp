@@ -3,6 +3,7 @@
 #pragma once
 
 #include "c/open_repository.hpp"
+#include "c/proven_read.hpp"
 #include "c/tensor.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -26,7 +27,7 @@ class MemoryCommit {
   wdelta_commit_summary summary() const;
   wdelta_file file(std::size_t index) const;
   wdelta_tensor_description tensor(std::size_t index) const;
-  wdelta_tensor_description find(const std::string& name, const char* file) const;
+  wdelta_tensor_description find(const std::string& name, const char* file);
 
   void fill(std::span<const GivenTensor> tensors);
   std::uint64_t size_of(const std::string& path) const { return required(path).size_bytes; }
@@ -38,6 +39,7 @@ class MemoryCommit {
     const CheckpointFile* file;
     std::shared_ptr<const ByteReader> bytes;
     SafetensorsHeader header;
+    bool is_proven = false;  // by its digest, the header with it
   };
   struct Held {
     const Tensor* tensor;
@@ -47,7 +49,9 @@ class MemoryCommit {
 
   Execution execution() { return watched_.execution(repository_->threads()); }
   const CheckpointFile& required(const std::string& path) const;
-  const Held& held(const std::string& name, const std::string* file) const;
+  const Held& held(const std::string& name, const std::string* file);
+  ProvableFile provable(const CheckpointFile& file, const ByteReader& bytes) const;
+  void prove(Weights& weights);
   wdelta_tensor_description describe(const Held& held) const;
 
   std::shared_ptr<OpenRepository> repository_;

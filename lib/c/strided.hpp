@@ -15,6 +15,7 @@ class Strided {
   /// Strides are in elements. Throws usage, naming `name`, where they reach further than memory can.
   Strided(std::span<const std::uint64_t> shape, std::span<const std::int64_t> strides, std::size_t width_bytes,
           const char* name);
+  bool operator==(const Strided& other) const = default;
 
   /// Whether all lie one behind the other, in this order.
   bool is_dense() const { return axes_.empty() || (axes_.size() == 1 && axes_[0].stride_bytes == width_bytes()); }
@@ -37,6 +38,7 @@ class Strided {
   struct Axis {
     std::uint64_t extent = 0;
     std::int64_t stride_bytes = 0;
+    bool operator==(const Axis& other) const = default;
   };
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_bytes_); }
   // visit(offset in memory, bytes in a row, how many such rows, from row to row) for stretches that follow each other.

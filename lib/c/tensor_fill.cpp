@@ -2,7 +2,6 @@
 #include "c/tensor_fill.hpp"
 
 #include "c/host_memories.hpp"
-#include "c/proven_read.hpp"
 #include "c/stretches.hpp"
 
 #include <algorithm>
@@ -35,13 +34,12 @@ PieceRoom pinned_room(const ByteReader& file, Device& device, const Execution& e
 
 }  // namespace
 
-void fill_tensors(const ByteReader& file, const Digest& digest, std::span<const FilledPart> parts,
-                  const Execution& execution) {
+void fill_tensors(const ProvableFile& file, std::span<const FilledPart> parts, const Execution& execution) {
   const Taker take = [parts](std::uint64_t offset, std::span<const std::uint8_t> bytes) { put(parts, offset, bytes); };
   const auto on_device = std::ranges::find_if(parts, [](const FilledPart& part) { return part.target->device(); });
-  if (on_device == parts.end()) return read_proven(file, digest, execution, take);
+  if (on_device == parts.end()) return read_proven(file, execution, take);
   Device& device = *on_device->target->device();
-  read_proven(file, digest, execution, take, [&] { return pinned_room(file, device, execution); });
+  read_proven(file, execution, take, [&] { return pinned_room(*file.bytes, device, execution); });
 }
 
 }  // namespace wdelta

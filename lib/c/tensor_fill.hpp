@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/digest.hpp"
 #include "base/execution.hpp"
-#include "base/reader.hpp"
+#include "c/proven_read.hpp"
 #include "c/tensor.hpp"
 
 #include <cstdint>
@@ -20,9 +19,8 @@ struct FilledPart {
 };
 
 /// Fills targets with the parts of a file that are theirs, which ascend and do not overlap. Reads all of the file once,
-/// and throws corrupt in the end unless it has `digest`: what targets hold then is unspecified. Reports to the
+/// and throws corrupt in the end unless it has its digest: what targets hold then is unspecified. Reports to the
 /// progress.
-void fill_tensors(const ByteReader& file, const Digest& digest, std::span<const FilledPart> parts,
-                  const Execution& execution);
+void fill_tensors(const ProvableFile& file, std::span<const FilledPart> parts, const Execution& execution);
 
 }  // namespace wdelta

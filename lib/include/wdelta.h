@@ -338,7 +338,8 @@ typedef struct wdelta_tensor_description {
 } wdelta_tensor_description;
 #define WDELTA_TENSOR_DESCRIPTION_INIT WDELTA_SIZED(wdelta_tensor_description)
 
-/* Opens the commit that a revision names, as in wdelta_resolve, and reads the headers of its safetensors files.
+/* Opens the commit that a revision names, as in wdelta_resolve, and reads the headers of its safetensors files. What is
+ * told of tensors is what these say, proven by digests once a fill is done, and before anything is refused for it.
  * `callbacks` may be NULL: those of the repository. On failure *commit is NULL. */
 WDELTA_API wdelta_status wdelta_commit_open(wdelta_repository* repository, const char* revision,
                                             const wdelta_callbacks* callbacks, wdelta_commit** commit,
@@ -352,7 +353,8 @@ WDELTA_API wdelta_status wdelta_commit_file(wdelta_commit* commit, size_t index,
 /* Tensor `index`, from 0 on, ordered by name, then by file. */
 WDELTA_API wdelta_status wdelta_commit_tensor(wdelta_commit* commit, size_t index, wdelta_tensor_description* tensor,
                                               wdelta_error* error);
-/* The tensor of that name. `file` may be NULL unless the name is in several files. */
+/* The tensor of that name. `file` may be NULL unless the name is in several files. WDELTA_NOT_FOUND is proven: every
+ * file that might have it is read, once for all calls, and WDELTA_CORRUPT unless it has its digest. */
 WDELTA_API wdelta_status wdelta_commit_find(wdelta_commit* commit, const char* name, const char* file,
                                             wdelta_tensor_description* tensor, wdelta_error* error);
 
@@ -360,7 +362,10 @@ WDELTA_API wdelta_status wdelta_commit_find(wdelta_commit* commit, const char* n
  * with what the commit holds under their names: dtype and shape must be the same, strides, device and place need not.
  * One call for all of them reads every file that has any of them once, to its last byte, and compares it with its
  * digest: WDELTA_DONE means that the bytes are the commit's. Whenever else it ends the tensors hold anything. Tensors
- * that the commit does not have are WDELTA_NOT_FOUND, others are WDELTA_USAGE, before anything is written. */
+ * that the commit does not have are WDELTA_NOT_FOUND, others are WDELTA_USAGE, before anything is written; for that,
+ * too, files are compared with their digests first. Several tensors may be the same memory, read in the same order:
+ * WDELTA_USAGE at the end where the commit has other bytes for one of them. Those that overlap in another way are
+ * WDELTA_USAGE, before anything is written. */
 WDELTA_API wdelta_status wdelta_commit_fill(wdelta_commit* commit, const wdelta_tensor* tensors, size_t count,
                                             wdelta_error* error);
 /* Reads a whole file of the commit, compared with its digest, into memory of `size_bytes` bytes, which must be its size

@@ -27,7 +27,8 @@ Tensors
 
     Tied tensors. Names that share memory are pushed each, as a state dict has them. With tied="once" they are stored
     under the name that sorts first, as safetensors' own save_model() does, with `"other": "first"` in the files'
-    __metadata__. load_into() fills memory once, and asks no name of a commit whose memory another name fills.
+    __metadata__. load_into() fills memory once, and asks no name of a commit whose memory another name fills; where
+    the commit has several of them they must be the same there. Tensors that overlap in any other way are not filled.
 
 Repeated pushes
     A push of a Repository or a Pusher keeps a copy of what it pushed, as many bytes as the checkpoint, in host memory
@@ -288,6 +289,7 @@ _CHECKED = {
     "wdelta_commit_summarise": (_handle, _to(_CommitSummary)),
     "wdelta_commit_file": (_handle, _size, _to(_File)),
     "wdelta_commit_tensor": (_handle, _size, _to(_TensorDescription)),
+    "wdelta_commit_find": (_handle, _text, _text, _to(_TensorDescription)),
     "wdelta_commit_fill": (_handle, _to(_Tensor), _size),
     "wdelta_commit_read": (_handle, _text, ctypes.c_void_p, _size),
     "wdelta_commit_read_size": (_handle, _text, _to(_u64)),
@@ -1005,25 +1007,35 @@ class Commit(_Owner):
         """Fills the tensors of a state dict; as the function load_into()."""
         views = _views(state_dict)
         held = {tensor.name for tensor in self.tensors if file is None or tensor.file == file}
-        filled = {}  # by memory: each once, whatever the names that share it
+        filled, told = {}, []  # by memory, whatever the names that share it; and by name
         for name, view in views.items():
             if not view.writable:
                 _refuse(name, "is read-only")
             if name in held:
-                filled.setdefault(view.memory() or name, (name, view))
+                told.append(filled.setdefault(view.memory() or name, view).told(name, file))
         missing = [name for name, view in views.items() if name not in held and view.memory() not in filled]
         if missing and strict:
+            self._prove_absent(missing[0], file, cancel)
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise NotFoundError(f"{missing[0]}{others}: no tensor of commit {self.id[:12]} has that name",
                                 "strict=False fills the others")
-        told = [view.told(name, file) for name, view in filled.values()]
         if told:
             self._work(cancel, "wdelta_commit_fill", (_Tensor * len(told))(*told), len(told))
-        for _, view in filled.values():
+        if missing:
+            self._prove_absent(missing[0], file, cancel)
+        for view in filled.values():
             if view.origin is not None:
                 view.origin.detach().copy_(view.keep)
-        _mark_written(view.origin if view.origin is not None else view.keep for _, view in filled.values())
+        _mark_written(view.origin if view.origin is not None else view.keep for view in filled.values())
         return Loaded(self.id, self.step, missing, sorted(held - views.keys()))
+
+    def _prove_absent(self, name, file, cancel):
+        """That a tensor is not there is what headers say, which the library compares with their digests first."""
+        try:
+            self._work(cancel, "wdelta_commit_find", _bytes(name), _bytes(file), ctypes.byref(_TensorDescription()))
+        except NotFoundError as error:
+            if "is no tensor of" not in error.message:
+                raise
 
 
 def _mark_written(tensors):
@@ -1081,6 +1093,7 @@ def load_into(state_dict, location, *, file=None, strict=True, cancel=None, prog
     location: "REPO@REV" (a branch, a tag, an id's first digits, "step:100", "main~2"), or "REPO": the tip of main.
     file: where a name is in several files of the commit, the one to take.
     strict: tensors that the commit does not have are a NotFoundError, before anything is written; False leaves them.
+      Either way that they are not there is proven, for which all files that could have them are read.
     cancel, progress, note: as for push(); create, environment and so on as for Repository, but nothing is created."""
     options.setdefault("create", None)
     repo, revision = _split(os.fspath(location), options.get("environment"))

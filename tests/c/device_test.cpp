@@ -267,7 +267,7 @@ void check_fill(const ByteReader& file, const Digest& digest, std::span<const By
     parts.push_back({tensor.begin, tensor.end, tensors.target(index)});
     filled.emplace_back(&tensors, index);
   }
-  fill_tensors(file, digest, parts, SilentExecution(3));
+  fill_tensors({&file, &digest, "file"}, parts, SilentExecution(3));
   for (const auto& [tensors, index] : filled) CHECK(tensors->is_filled(index));
 }
 

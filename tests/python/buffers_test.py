@@ -256,6 +256,73 @@ class Loads(Case):
             self.load({"a": bytearray(1)}, "")
 
 
+    def test_tensors_that_share_memory_are_filled_where_what_they_hold_is_the_same(self):
+        numbers_of_both = numbers(1, 3_000_000)
+        other = array.array("H", numbers_of_both)
+        other[-1] ^= 1
+        self.push({"a": wdelta.Typed(numbers_of_both, "BF16"), "b": wdelta.Typed(numbers_of_both, "BF16"),
+                   "c": wdelta.Typed(other, "BF16")})
+        room = wdelta.Typed(array.array("H", bytes(6_000_000)), "BF16")
+        self.load({"a": room, "b": room})
+        self.assertEqual(room.memory, numbers_of_both)
+        with self.assertRaisesRegex(wdelta.UsageError, '^c: is to lie in the memory of "a", and is another tensor'):
+            self.load({"a": room, "c": room})
+        for state in ({"a": room, "c": room}, {"c": room, "gone": room}):
+            state.pop("a", None)
+            self.load(state)
+            self.assertEqual(room.memory, other)
+
+    def test_tensors_that_overlap_in_memory_are_refused_and_those_that_lie_between_each_other_are_not(self):
+        self.push({"a": bytes([1] * 6), "b": bytes([2] * 6), "c": bytes([3] * 6)})
+        room = memoryview(bytearray(30))
+        for overlapping in ({"a": room[:6], "b": room[3:9]}, {"a": room[:6], "b": room[5:11]},
+                            {"a": room[0:12:2], "b": room[4:10]}, {"a": room[0:18:3], "b": room[17:11:-1]},
+                            {"a": room[0:6], "c": room[6:12], "b": room[5::-1]},
+                            {"a": room[0:24:4], "c": room[1:25:4], "b": room[3:9]}):
+            with self.assertRaisesRegex(wdelta.UsageError, '^[abc]: overlaps "[abc]" in memory'):
+                self.load(overlapping)
+        self.assertEqual(bytes(room), bytes(30))
+        self.load({"a": room[0:18:3], "b": room[1:19:3], "c": room[17:0:-3]})
+        self.assertEqual(bytes(room), bytes([1, 2, 3] * 6) + bytes(12))
+        self.load({"a": room[0:6], "b": room[6:12], "c": room[12:18]})
+        self.assertEqual(bytes(room[:18]), bytes([1] * 6 + [2] * 6 + [3] * 6))
+
+
+class Damaged(Case):
+    def objects(self):
+        return sorted((path for path in Path(self.repo, "objects").rglob("*") if path.is_file()),
+                      key=lambda path: path.stat().st_size)
+
+    def damage(self, path, change):
+        content = path.read_bytes()
+        path.chmod(0o644)
+        path.write_bytes(change(content))
+        self.assertNotEqual(path.read_bytes(), content)
+
+    def test_a_header_that_is_not_what_was_pushed_is_corrupt_and_not_the_callers_mistake(self):
+        for old, new in ((b'"w"', b'"v"'), (b"[1000]", b"[1001]"), (b'"I8"', b'"U8"'), (b'"w"', b'"x"')):
+            with self.subTest(header=new):
+                self.repo = str(self.scratch / f"repo-{new.hex()}")
+                self.push({"w": wdelta.Typed(bytes(1000), "I8"), "x.y": b"1"})
+                for path in self.objects():
+                    self.damage(path, lambda content: content.replace(old, new, 1))
+                for strict in (True, False):
+                    target = bytearray(b"\7" * 1000)
+                    with self.assertRaises(wdelta.CorruptError):
+                        self.load({"w": wdelta.Typed(target, "I8")}, strict=strict)
+
+    def test_a_file_that_is_rebuilt_of_a_damaged_base_is_named_and_no_object_that_is_whole(self):
+        content = bytearray(random.Random(1).choices(range(256), k=300_000))
+        for step in range(3):
+            content[step] ^= 1
+            commit = self.push({"w": content}, step=step).id
+        self.damage(self.objects()[-1], lambda content: content[:50_000] + b"damaged" + content[50_007:])
+        for use in (lambda: self.load({"w": bytearray(300_000)}),
+                    lambda: self.repository().commit().read("model.safetensors")):
+            with self.assertRaisesRegex(wdelta.CorruptError, f"@{commit[:12]}/model.safetensors: is not what it"):
+                use()
+
+
 class Refusals(Case):
     def test_what_is_no_tensor_is_refused_by_its_name(self):
         for value in (None, 5, "text", [1, 2], object(), array.array("u", "ab")):
