@@ -86,7 +86,8 @@ Errors
     WdeltaError, with .status (the program's exit statuses), .message, .hint, and a class for each status: ConflictError
     (7) where someone else pushed first, NotFoundError (4), LocalError (3), NetworkError (8) and so on. Ctrl-C cancels
     and leaves nothing half-done. An exception in `progress` cancels too, and is what the call then raises,
-    though all may be done by then.
+    though all may be done by then. When the program ends, what its daemon threads have the library do is cancelled and
+    waited for, and these threads end with it.
 
 The library
     The first of: what the variable WDELTA_LIBRARY names; libwdelta.so beside this file; below the PREFIX that this file
@@ -95,6 +96,7 @@ The library
     AWS_*, HF_TOKEN ...) is taken from os.environ, or from the mapping `environment`.
 """
 
+import atexit
 import contextlib
 import ctypes
 import ctypes.util
@@ -357,9 +359,70 @@ def _raise(error):
     raise kind(error.message.decode("utf-8", "replace"), error.hint.decode("utf-8", "replace"))
 
 
+class _Running:
+    """The calls of the library that are on their way in this process."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._count = 0
+        self._cancels = {}  # by number, those that can be cancelled
+        self._is_over = False  # the program ends
+
+    def begin(self):
+        with self._changed:
+            self._end_thread_if_over()
+            self._count += 1
+
+    def end(self):
+        with self._changed:
+            self._count -= 1
+            if self._is_over:
+                self._changed.notify_all()
+            self._end_thread_if_over()
+
+    def _end_thread_if_over(self):
+        if self._is_over and threading.current_thread().daemon:
+            raise SystemExit  # of a thread, without a word
+
+    @contextlib.contextmanager
+    def cancelled_by(self, cancel_now):
+        key = object()
+        self._cancels[key] = cancel_now
+        try:
+            yield
+        finally:
+            self._cancels.pop(key, None)
+
+    def finish(self):
+        """Cancels what daemon threads have the library do, and waits for it: the interpreter ends these threads when
+        they come for its lock, be it in a callback, and the library's own with them, out of the middle of their work.
+        Handlers of atexit that come later may go on calling."""
+        with self._changed:
+            self._is_over = True
+            while self._count:
+                for cancel_now in list(self._cancels.values()):
+                    cancel_now()
+                self._changed.wait()
+
+
+_running = _Running()
+os.register_at_fork(after_in_child=_running.__init__)  # what runs in the parent does not run here
+atexit.register(_running.finish)
+
+
+def _plain(name, *arguments):
+    """Calls a function of the library that cannot fail."""
+    function = getattr(_library(), name)
+    _running.begin()
+    try:
+        return function(*arguments)
+    finally:
+        _running.end()
+
+
 def _call(name, *arguments):
     error = _Error()
-    if getattr(_library(), name)(*arguments, ctypes.byref(error)) != 0:
+    if _plain(name, *arguments, ctypes.byref(error)) != 0:
         _raise(error)
 
 
@@ -368,7 +431,10 @@ def _bytes(text):
     if text is None:
         return None
     if not isinstance(text, bytes):
-        text = os.fsencode(text) if isinstance(text, os.PathLike) else str(text).encode()
+        try:
+            text = os.fsencode(text) if isinstance(text, os.PathLike) else str(text).encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{text!r}: is no text: UTF-8 cannot hold it") from None
     if b"\0" in text:
         raise UsageError(f"{text!r}: holds a zero byte")
     return text
@@ -394,10 +460,16 @@ def _choice(name, value, choices):
 
 
 def _cancellable(work, cancel_now, cancel):
-    """Does `work` so that Ctrl-C and the event `cancel` end it early: in a thread of its own, for Python runs what
-    belongs to a signal in the main thread, and only when that is in no call of the library."""
-    if cancel is None and threading.current_thread() is not threading.main_thread():
-        return work()
+    """Does `work` so that Ctrl-C, the event `cancel` and the end of the program end it early."""
+    with _running.cancelled_by(cancel_now):
+        if cancel is None and threading.current_thread() is not threading.main_thread():
+            return work()
+        return _beside(work, cancel_now, cancel)
+
+
+def _beside(work, cancel_now, cancel):
+    """Does it in a thread of its own, for Python runs what belongs to a signal in the main thread, and only when that
+    is in no call of the library."""
     outcome = {}
     begun, finished = threading.Event(), threading.Event()
 
@@ -416,11 +488,15 @@ def _cancellable(work, cancel_now, cancel):
         cancel_now()
     try:
         worker.start()
+    except RuntimeError:  # there are no threads to be had, as in an atexit handler from Python 3.12 on
+        worker = None
     except BaseException as error:  # Ctrl-C, and it may run already; where it has not begun it finds the handle closed
         interrupt = error
         cancel_now()
         if not begun.wait(1):
             raise
+    if worker is None:
+        return work()
     while not finished.is_set():
         try:
             while not finished.wait(None if cancel is None else 0.05):
@@ -437,30 +513,39 @@ def _cancellable(work, cancel_now, cancel):
     return outcome["result"]
 
 
+class _Told:
+    """Of one call: the exception that a callback raised, and whether it is to end."""
+
+    error = None
+    is_cancelled = False
+
+
 class _Listener:
     """The functions that the library calls, as long as this lives. An exception in one of them cancels the call that it
-    was told of, and is in .error."""
+    was told of."""
 
     def __init__(self, progress, note):
-        self.error = None
-        self._is_cancelled = False
+        self.now = _Told()  # of the call that works: there is one at a time
+        self._turn = threading.Lock()
 
         def told(_, label, done, total):
-            if progress is not None and self.error is None:
-                self._try(progress, _str(label), done, total)
-            return 1 if self._is_cancelled or self.error is not None else 0
+            now = self.now
+            if progress is not None and now.error is None:
+                self._try(now, progress, _str(label), done, total)
+            return 1 if now.is_cancelled or now.error is not None else 0
 
         def noted(_, text):
-            if note is not None and self.error is None:
-                self._try(note, _str(text))
+            if note is not None and self.now.error is None:
+                self._try(self.now, note, _str(text))
 
         self._callbacks = _Callbacks(progress=_Progress(told), note=_Note(noted))
 
-    def _try(self, function, *arguments):
+    @staticmethod
+    def _try(now, function, *arguments):
         try:
             function(*arguments)
         except BaseException as error:
-            self.error = error
+            now.error = error
 
     def pointer(self):
         return ctypes.pointer(self._callbacks)
@@ -468,15 +553,26 @@ class _Listener:
     def call(self, cancel, function, *arguments):
         """Calls a function of the library that tells this listener how it goes on, and has no handle to be cancelled
         by."""
-        self._is_cancelled = False
+        told = _Told()
 
         def cancel_now():
-            self._is_cancelled = True
+            told.is_cancelled = True
+
+        def work():
+            # The one before may be waiting for a network, which is no reason to wait for that one.
+            while not self._turn.acquire(timeout=0.05):
+                if told.is_cancelled:
+                    raise Interrupted("wdelta: cancelled")
+            try:
+                self.now = told
+                _call(function, *arguments)
+            finally:
+                self._turn.release()
 
         try:
-            _cancellable(lambda: _call(function, *arguments), cancel_now, cancel)
+            _cancellable(work, cancel_now, cancel)
         except Interrupted as error:
-            raise self.error or error from None
+            raise told.error or error from None
 
 
 def library_version():
@@ -779,7 +875,7 @@ class _Owner:
                 self._changing.wait()
             handle, self._handle = self._handle, None
         if handle is not None:
-            getattr(_library(), self._free)(handle)
+            _plain(self._free, handle)
 
     def cancel(self):
         """Makes the call that works on it in another thread, and every later one, end soon with Interrupted."""
@@ -790,17 +886,19 @@ class _Owner:
     def _work(self, cancel, function, *arguments):
         """Calls a function of the library that takes long."""
 
+        told = _Told()
+
         def work():
             with self._working, self._used() as handle:
+                self._listener.now = told
                 _call(function, handle, *arguments)
 
-        self._listener.error = None
         try:
             _cancellable(work, self.cancel, cancel)
         except Interrupted as error:
-            raise self._listener.error or error from None
-        if self._listener.error is not None:  # it came too late to cancel anything
-            raise self._listener.error
+            raise told.error or error from None
+        if told.error is not None:  # it came too late to cancel anything
+            raise told.error
 
     def __enter__(self):
         return self
@@ -810,7 +908,8 @@ class _Owner:
 
     def __del__(self, *_):
         if not sys.is_finalizing():
-            self.close()
+            with contextlib.suppress(SystemExit):  # of a daemon thread at the end of the program
+                self.close()
 
 
 Report = namedtuple("Report", [name for name, _ in _PushReport._fields_ if name != "struct_size"])
@@ -884,13 +983,13 @@ class Repository(_Owner):
     def reference_bytes(self):
         """How many bytes of memory the copies take that the next pushes are compared with."""
         with self._used() as handle:
-            return _library().wdelta_reference_bytes(handle)
+            return _plain("wdelta_reference_bytes", handle)
 
     def drop_references(self):
         """Frees these copies, and memory that is kept for those of the next push: that one reads the previous state
         out of the repository."""
         with self._used() as handle:
-            _library().wdelta_drop_references(handle)
+            _plain("wdelta_drop_references", handle)
 
 
 _TENSORS = {"copied": 0, "borrowed": 1}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import door
 from door import Case, wdelta
+from s3_emulator import S3, Fault
 
 
 def numbers(seed=1, count=70_000):
@@ -385,6 +386,37 @@ class Refusals(Case):
 
 
 class Breaks(Case):
+    def test_an_exception_in_the_progress_of_a_repository_ends_one_call_of_it(self):
+        with S3() as s3:
+            calls = []
+
+            def progress(*words):
+                calls.append(words)
+                if len(calls) == 1:
+                    raise KeyError("once")
+
+            repository = wdelta.Repository("s3://bucket/run", environment={**self.environment, **s3.environment()},
+                                           progress=lambda *words: progress(*words) if s3.faults else None)
+            self.addCleanup(repository.close)
+            commit = repository.push({"w": b"1"}).id
+            for attempt in range(3):
+                s3.faults = [Fault("status:500", 100_000 if attempt == 0 else 1, "")]
+                if attempt == 0:
+                    with self.assertRaises(KeyError):
+                        repository.resolve()
+                else:
+                    self.assertEqual(repository.resolve(), commit)
+            self.assertGreater(len(calls), 1)
+
+    def test_a_call_that_waits_for_another_one_of_the_same_repository_can_be_cancelled(self):
+        repository, enough = self.repository(), threading.Event()
+        repository.push({"w": b"1"})
+        enough.set()
+        with repository._listener._turn:
+            with self.assertRaises(wdelta.Interrupted):
+                repository._listener.call(enough, "wdelta_resolve", repository._handle, b"", (ctypes.c_char * 65)())
+        self.assertTrue(repository.resolve())
+
     def test_an_exception_in_progress_cancels_and_is_what_the_push_raises(self):
         class Enough(Exception):
             pass
@@ -408,7 +440,7 @@ class Breaks(Case):
 
         def finished_first(work, cancel_now, cancel):
             result = real(work, cancel_now, cancel)
-            listener.error = ZeroDivisionError()
+            listener.now.error = ZeroDivisionError()
             return result
 
         with self.repository() as repository, wdelta._Push(repository) as push:

@@ -208,6 +208,30 @@ class InTheBackground(Case):
         self.assertEqual(len(self.tips()), 1)
 
 
+    def test_a_program_may_end_while_a_daemon_thread_pushes(self):
+        for progress in ("None", "lambda *_: time.sleep(0.02)"):
+            lines = ("import os, threading, time\n"
+                     "import wdelta\n"
+                     "class Last:\n"
+                     "    def __del__(self, sleep=time.sleep):\n"
+                     "        sleep(0.5)\n"  # of the interpreter's end, when it ends threads that come for its lock
+                     "last = Last()\n"
+                     "begun = threading.Event()\n"
+                     "content = os.urandom(30_000_000)\n"
+                     f"repo = wdelta.Repository({self.repo!r}, environment={self.environment!r})\n"
+                     "def work():\n"
+                     "    begun.set()\n"
+                     "    while True:\n"
+                     "        repo.push({'w': content}, reference='repository',\n"
+                     f"                  progress={progress})\n"
+                     "threading.Thread(target=work, daemon=True).start()\n"
+                     "begun.wait()\n"
+                     "time.sleep(0.1)\n")
+            with self.subTest(progress=progress):
+                done = self.run_lines(lines)
+                self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+
 class WithTransformers(Case):
     """Runs what the module's text says as it stands there."""
 
