@@ -1220,22 +1220,32 @@ def _split(location, environment):
 # ---- In the background ----------------------------------------------------------------------------------------------
 
 
+class _Begun:
+    """A push of a Pusher, and what became of it."""
+
+    def __init__(self, push):
+        self.push, self.thread, self.error = push, None, None
+        self.is_working, self.is_over = threading.Event(), threading.Event()
+
+
 class Pusher:
     """Pushes in a thread, one after another. push() waits until the tensors are copied, and no longer; an error of a
     push is raised by the next call of push() or wait(), and by close(). Used by one thread.
 
     busy: what push() does while the push before still runs: "wait" for it, or "skip" this one and return False.
-    attempts: how often to try to commit where someone else pushed first or the network failed.
+    attempts: how often, once at least, to try to commit where someone else pushed first or the network failed.
     done: called with the Report of each push, in its thread; its exception counts as the push's.
     The rest are as for push(), and may be given for each push too."""
 
     def __init__(self, repo, *, busy="wait", attempts=1, done=None, **options):
         self._skips = _choice("busy", busy, {"wait": False, "skip": True})
-        self._attempts, self._done = attempts, done
+        self._attempts, self._done = _whole("attempts", attempts, 32), done
+        if not self._attempts:
+            _refuse("attempts", "0 would push nothing", "1 tries once")
         self._owned = not isinstance(repo, Repository)
         self._repository = Repository(repo, **_options_of_repository(options)) if self._owned else repo
         self._options = self._checked(options)
-        self._thread = self._push = self._error = None
+        self._begun = None  # the push that runs, or whose outcome nobody has asked for
         self.last = None  # the Report of the last push that succeeded
 
     @staticmethod
@@ -1262,15 +1272,29 @@ class Pusher:
             push.close()
             raise
         push.let_go()
-        self._push = push
+        begun = _Begun(push)
         # No daemon: the interpreter waits for it, so that the last push of a program is not cut off.
-        self._thread = threading.Thread(target=self._commit, args=(push,), name="wdelta-push")
-        self._thread.start()
+        thread = threading.Thread(target=self._commit, args=(begun,), name="wdelta-push", daemon=False)
+        try:
+            thread.start()
+        except RuntimeError:  # there are no threads to be had, as in an atexit handler from Python 3.12 on
+            self._commit(begun)
+        except BaseException:  # Ctrl-C, and it may run already; where it has not begun it finds the handle closed
+            push.cancel()
+            if begun.is_working.wait(1):
+                begun.thread, self._begun = thread, begun
+            else:
+                push.close()
+            raise
+        else:
+            begun.thread = thread
+        self._begun = begun
         return True
 
-    def _commit(self, push):
+    def _commit(self, begun):
+        begun.is_working.set()
         try:
-            with push:
+            with begun.push as push:
                 for attempt in range(1, self._attempts + 1):
                     try:
                         self.last = push.commit()
@@ -1281,37 +1305,44 @@ class Pusher:
             if self._done is not None:
                 self._done(self.last)
         except BaseException as error:
-            self._error = error
+            begun.error = error
+        finally:
+            begun.is_over.set()
 
     @property
     def running(self):
         """Whether a push is on its way."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._begun is not None and not self._begun.is_over.is_set()
 
     def wait(self):
         """Waits for the push that runs. Returns the Report of the last one that succeeded (None before the first), or
         raises the error of the last one, once."""
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = self._push = None
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        begun = self._begun
+        if begun is not None:
+            # Not join(): up to Python 3.12 a thread counts as ended once Ctrl-C has broken off a join() of it.
+            begun.is_over.wait()
+            if begun.thread is not None:
+                begun.thread.join()
+            self._begun = None
+            if begun.error is not None:
+                raise begun.error
         return self.last
 
     def cancel(self):
         """Makes the push that runs end soon with Interrupted."""
-        if self._push is not None:
-            self._push.cancel()
+        if self._begun is not None:
+            self._begun.push.cancel()
 
     def close(self):
-        """Waits for the push that runs and raises its error; a second call does nothing."""
+        """Waits for the push that runs and raises its error; a second call does nothing. Where Ctrl-C ends the waiting
+        the push goes on, and this may be called again."""
         try:
             self.wait()
         finally:
-            repository, self._repository = self._repository, None
-            if repository is not None and self._owned:
-                repository.close()
+            if not self.running:
+                repository, self._repository = self._repository, None
+                if repository is not None and self._owned:
+                    repository.close()
 
     def __enter__(self):
         return self

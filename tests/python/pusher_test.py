@@ -5,6 +5,7 @@ for transformers that the module's text offers, with a stand-in for the Trainer.
 usage: pusher_test.py LIBRARY WDELTA [options of unittest]"""
 
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -207,6 +208,104 @@ class InTheBackground(Case):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(len(self.tips()), 1)
 
+
+    def test_a_child_that_is_forked_while_a_push_runs_does_not_keep_the_next_one_waiting(self):
+        notes, gate = [], Gate()
+
+        def noted(text):
+            notes.append(text)
+            pusher.cancel()
+
+        pusher = self.pusher(progress=gate)
+        self.addCleanup(pusher.close)
+        pusher.push({"w": b"1" * 1000})
+        self.assertTrue(gate.reached.wait(60))
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:  # a worker of a DataLoader, say
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        os.close(reading)
+        gate.open.set()
+        try:
+            pusher.wait()
+            pusher.push({"w": b"2" * 1000}, note=noted)
+            pusher.wait()
+        finally:
+            os.close(writing)
+            os.waitpid(child, 0)
+        self.assertEqual((len(self.tips()), notes), (2, []))
+
+    def test_control_c_while_it_waits_does_not_make_it_believe_that_the_push_has_ended(self):
+        lines = ("import os, signal, sys, threading, time\n"
+                 "import wdelta\n"
+                 "gate, reached, waiting = threading.Event(), threading.Event(), threading.Event()\n"
+                 "def progress(*_):\n"
+                 "    reached.set()\n"
+                 "    gate.wait()\n"
+                 "def interrupt():\n"
+                 "    waiting.wait()\n"
+                 "    time.sleep(0.3)\n"
+                 "    os.kill(os.getpid(), signal.SIGINT)\n"
+                 "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                 f"pusher = wdelta.Pusher({self.repo!r}, progress=progress, environment={self.environment!r})\n"
+                 "pusher.push({'w': b'1'})\n"
+                 "reached.wait()\n"
+                 "for wait in (pusher.wait, pusher.close):\n"
+                 "    waiting.clear()\n"
+                 "    threading.Thread(target=interrupt).start()\n"
+                 "    try:\n"
+                 "        waiting.set()\n"
+                 "        wait()\n"
+                 "    except KeyboardInterrupt:\n"
+                 "        print('interrupted', pusher.running)\n"
+                 "gate.set()\n"
+                 "print(pusher.wait().created, pusher.running)\n"
+                 "pusher.push({'w': b'2'})\n"
+                 "pusher.close()\n")
+        done = self.run_lines(lines)
+        self.assertEqual(done.stdout, "interrupted True\ninterrupted True\nTrue False\n")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(self.tips()), 2)
+
+    def test_it_tries_once_at_least(self):
+        for attempts in (0, -1, 1.5, None, "2"):
+            with self.assertRaisesRegex(wdelta.UsageError, "^attempts: "):
+                self.pusher(attempts=attempts)
+
+    def test_where_there_is_no_thread_to_be_had_it_pushes_all_the_same(self):
+        failing = unittest.mock.patch.object(threading.Thread, "start",
+                                             side_effect=RuntimeError("can't start new thread"))
+        pusher = self.pusher()
+        with failing:
+            self.assertTrue(pusher.push({"w": b"1"}))
+            self.assertFalse(pusher.running)
+            self.assertTrue(pusher.wait().created)
+        with self.assertRaises(KeyboardInterrupt):
+            with unittest.mock.patch.object(threading.Thread, "start", side_effect=KeyboardInterrupt()):
+                pusher.push({"w": b"3"})
+        self.assertFalse(pusher.running)
+        pusher.push({"w": b"4"})
+        pusher.close()
+        self.assertEqual(self.pulled_tensors()["w"][2], b"4")
+
+    def test_what_a_program_pushes_when_it_ends_is_pushed(self):
+        for order in (("import wdelta", "atexit.register(save)"), ("atexit.register(save)", "import wdelta")):
+            with self.subTest(order=order):
+                self.repo = str(self.scratch / order[0][:6])
+                lines = ("import atexit\n"
+                         "def save():\n"
+                         f"    repo, environment = {self.repo!r}, {self.environment!r}\n"
+                         "    wdelta.push({'w': b'1'}, repo, environment=environment)\n"
+                         "    with wdelta.Pusher(repo, environment=environment) as pusher:\n"
+                         "        pusher.push({'w': b'2'})\n"
+                         "    room = bytearray(1)\n"
+                         "    wdelta.load_into({'w': room}, repo, environment=environment)\n"
+                         "    print(bytes(room))\n" + "\n".join(order) + "\n")
+                done = self.run_lines(lines)
+                self.assertEqual((done.returncode, done.stdout), (0, "b'2'\n"))
+                self.assertEqual(len(self.tips()), 2)
 
     def test_a_program_may_end_while_a_daemon_thread_pushes(self):
         for progress in ("None", "lambda *_: time.sleep(0.02)"):
