@@ -90,9 +90,10 @@ Errors
     waited for, and these threads end with it.
 
 The library
-    The first of: what the variable WDELTA_LIBRARY names; libwdelta.so beside this file; below the PREFIX that this file
-    is installed under (PREFIX/share/wdelta/python); where the system's loader finds it. It is loaded at the first use,
-    so that importing this module never fails. What the program takes from its environment (WDELTA_STATE_DIR,
+    This file runs on Python 3.8 and later, over a libwdelta of its own version: the first of what the variable
+    WDELTA_LIBRARY names; libwdelta.so beside this file; below the PREFIX that this file is installed under
+    (PREFIX/share/wdelta/python); where the system's loader finds it. It is loaded at the first use, so that importing
+    this module never fails. What the program takes from its environment (WDELTA_STATE_DIR,
     AWS_*, HF_TOKEN ...) is taken from os.environ, or from the mapping `environment`.
 """
 
@@ -454,9 +455,10 @@ def _whole(name, number, bits=64):
 
 
 def _choice(name, value, choices):
-    if value not in choices:
-        raise UsageError(f"{name}={value!r}: is none of {', '.join(map(repr, choices))}")
-    return choices[value]
+    try:
+        return choices[value]
+    except (KeyError, TypeError):
+        raise UsageError(f"{name}={value!r}: is none of {', '.join(map(repr, choices))}") from None
 
 
 def _cancellable(work, cancel_now, cancel):
@@ -694,6 +696,17 @@ def _may_have_gaps(tensor):
     return tensor.device.type == "cpu"
 
 
+def _check_storage(name, tensor):
+    """A torch tensor keeps its shape when its storage is made smaller, as FSDP does with what is not in use."""
+    if not tensor.numel() or not hasattr(tensor, "untyped_storage"):
+        return
+    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
+    needed, there = (last + 1) * tensor.element_size(), tensor.untyped_storage().nbytes()
+    if needed > there:
+        _refuse(name, f"its storage has {there} bytes, and it reaches to byte {needed}",
+                "it was freed or made smaller: gather or restore it first")
+
+
 def _torch_view(name, tensor, torch):
     if hasattr(tensor, "full_tensor"):
         _refuse(name, "is a part of a distributed tensor", "gather it first: tensor.full_tensor()")
@@ -706,7 +719,8 @@ def _torch_view(name, tensor, torch):
                                "push tensor.cpu()")
     if tensor.is_conj() or tensor.is_neg():
         _refuse(name, "is a lazy conjugate or negative", "push tensor.resolve_conj().resolve_neg()")
-    dtype, _ = _named_dtype(name, str(tensor.dtype).removeprefix("torch."))
+    _check_storage(name, tensor)
+    dtype, _ = _named_dtype(name, str(tensor.dtype).split(".")[-1])
     if dtype != "F4" and not tensor.is_contiguous() and not _may_have_gaps(tensor):
         view = _torch_view(name, tensor.detach().contiguous(), torch)
         view.origin = tensor
@@ -768,6 +782,8 @@ def _buffer_view(name, value):
         view = memoryview(value)
     except TypeError:
         _refuse(name, f"is no tensor but {type(value).__name__}", "leave it out, or put it into `meta` or `files`")
+    except (BufferError, ValueError) as error:  # of a mapping that was closed, say
+        _refuse(name, f"its memory cannot be had: {error}")
     native = "@=<" if sys.byteorder == "little" else "@=>!"
     letter = view.format.lstrip(native)
     if view.itemsize not in (1, 2, 4, 8) or letter not in _LETTERS:
@@ -799,6 +815,9 @@ def _typed_view(name, typed):
     view = _view(name, typed.memory)
     if typed.dtype not in _BITS:
         _refuse(name, f"{typed.dtype!r} is none of {', '.join(sorted(_BITS))}")
+    for extent in typed.shape or ():
+        if not hasattr(extent, "__index__") or not 0 <= operator.index(extent) < 1 << 63:
+            _refuse(name, f"its shape has {extent!r}, which is no whole number from 0 to 2^63 - 1")
     bits, held_bits = _BITS[typed.dtype], _BITS[view.dtype]
     if typed.shape is None and bits == held_bits >= 8:
         view.dtype = typed.dtype
@@ -900,6 +919,9 @@ class _Owner:
         if told.error is not None:  # it came too late to cancel anything
             raise told.error
 
+    def __reduce__(self):
+        raise TypeError(f"{type(self).__name__}: cannot be copied or pickled: open another")
+
     def __enter__(self):
         return self
 
@@ -940,9 +962,9 @@ class Repository(_Owner):
         super().__init__()
         self.location = os.fspath(location)
         if environment is None:
-            lines = [name + b"=" + value for name, value in os.environb.items()]
-        else:
-            lines = [_bytes(name) + b"=" + _bytes(value) for name, value in environment.items()]
+            environment = os.environb
+        # An entry of the process need not have a name.
+        lines = [_bytes(name) + b"=" + _bytes(value) for name, value in environment.items() if name]
         self._progress, self._note = progress, note
         self._listener = _Listener(progress, note)
         options = _RepositoryOptions(settings=(_text * (len(lines) + 1))(*lines, None),
@@ -951,7 +973,8 @@ class Repository(_Owner):
                                      bytes_per_second=_whole("bytes_per_second", bytes_per_second),
                                      callbacks=self._listener.pointer())
         handle = _handle()
-        self._listener.call(cancel, "wdelta_open", _bytes(location), ctypes.byref(options), ctypes.byref(handle))
+        self._listener.call(cancel, "wdelta_open", _bytes(os.fsencode(location)), ctypes.byref(options),
+                            ctypes.byref(handle))
         self._handle = handle
 
     def _listener_for(self, progress, note):
@@ -1021,12 +1044,18 @@ class _Push(_Owner):
             _call("wdelta_push_begin", opened, ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
         for key, value in (meta or {}).items():
+            if value is None:
+                _refuse(f"meta[{key!r}]", "is None", "a value is a text or a number")
             _call("wdelta_push_meta", handle, _bytes(key), _bytes(value))
         for key, value in (file_metadata or {}).items():
             _call("wdelta_push_file_metadata", handle, _bytes(key), _bytes(value))
         for path, content in (files or {}).items():
             if isinstance(content, os.PathLike):
-                content = Path(content).read_bytes()
+                try:
+                    content = Path(content).read_bytes()
+                except OSError as error:
+                    kind = NotFoundError if isinstance(error, FileNotFoundError) else LocalError
+                    raise kind(f"{path}: cannot be read: {os.fspath(content)}: {error.strerror}") from error
             elif isinstance(content, str):
                 content = content.encode()
             try:
@@ -1195,7 +1224,7 @@ def load_into(state_dict, location, *, file=None, strict=True, cancel=None, prog
       Either way that they are not there is proven, for which all files that could have them are read.
     cancel, progress, note: as for push(); create, environment and so on as for Repository, but nothing is created."""
     options.setdefault("create", None)
-    repo, revision = _split(os.fspath(location), options.get("environment"))
+    repo, revision = _split(os.fsdecode(location), options.get("environment"))
     with Repository(repo, cancel=cancel, **options) as repository:
         return repository.load_into(state_dict, revision, file=file, strict=strict, cancel=cancel, progress=progress,
                                     note=note)
@@ -1205,7 +1234,8 @@ def _split(location, environment):
     """REPO and REV: at the last "@", unless the whole is a path of something that exists; as the program has it."""
     path = location
     if path.startswith("file://"):
-        path = unquote(path.removeprefix("file://").removeprefix("localhost"))
+        path = path[len("file://"):]
+        path = unquote(path[len("localhost"):] if path.startswith("localhost") else path)
     if "@" not in location or os.path.exists(path):
         return location, ""
     repo, _, revision = location.rpartition("@")

@@ -5,10 +5,13 @@ exception of the right kind, with nothing half-done left.
 usage: buffers_test.py LIBRARY WDELTA [options of unittest]"""
 
 import array
+import copy
 import ctypes
 import gc
 import json
+import mmap
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -325,6 +328,51 @@ class Damaged(Case):
 
 
 class Refusals(Case):
+    def test_what_cannot_be_said_or_read_is_refused_by_its_name(self):
+        closed = mmap.mmap(-1, 10)
+        closed.close()
+        for state, options, kind, message in (
+                ({"a": b"1", "layer.7": closed}, {}, wdelta.UsageError, "^layer.7: its memory cannot be had"),
+                ({"a\udc80": b"1"}, {}, wdelta.UsageError, "a.udc80"),
+                ({"a": wdelta.Typed(b"", "U8", (2**64 + 5, 0))}, {}, wdelta.UsageError, "^a: its shape has 1844"),
+                ({"a": wdelta.Typed(b"", "U8", (-1, 0))}, {}, wdelta.UsageError, "^a: its shape has -1"),
+                ({}, {"meta": {"loss": None}}, wdelta.UsageError, "loss"),
+                ({}, {"meta": {"good": 1, "bad": b"\xff"}}, wdelta.UsageError, "bad"),
+                ({}, {"file_metadata": {"bad": b"\xff"}}, wdelta.UsageError, "bad"),
+                ({}, {"create": []}, wdelta.UsageError, "create"),
+                ({}, {"files": {"c.json": self.scratch / "none"}}, wdelta.NotFoundError, "^c.json: .*none"),
+                ({}, {"files": {"c.json": self.scratch}}, wdelta.LocalError, "^c.json: ")):
+            with self.assertRaisesRegex(kind, message):
+                self.push(state, **options)
+        for garbage in (b"garbage", b"\x10\0\0\0\0\0\0\0{}", b""):
+            with self.assertRaisesRegex(wdelta.CorruptError, "^adapter.safetensors: ") as caught:
+                self.push({"a": b"1"}, files={"adapter.safetensors": garbage})
+            self.assertNotIn("--wait-stable", caught.exception.hint)
+
+    def test_a_location_may_be_bytes_and_need_not_be_utf8(self):
+        place = os.fsencode(self.scratch) + b"/caf\xe9"
+        for location in (place, os.fsdecode(place), Path(os.fsdecode(place))):
+            report = wdelta.push({"a": b"1"}, location, environment=self.environment)
+            room = bytearray(1)
+            self.assertEqual(wdelta.load_into({"a": room}, location, environment=self.environment).id, report.id)
+        self.assertEqual(wdelta.load_into({"a": room}, place + b"@main", environment=self.environment).id, report.id)
+
+    def test_an_environment_may_have_an_entry_without_a_name(self):
+        self.environment[""] = "x=y"
+        self.assertTrue(self.push({"a": b"x"}).created)
+        nameless = {b"": b"x=y", **{name.encode(): value.encode() for name, value in self.environment.items()}}
+        with unittest.mock.patch.object(os, "environb", nameless):
+            self.assertTrue(self.push({"a": b"y"}, environment=None).created)
+
+    def test_a_handle_cannot_be_copied(self):
+        with self.repository() as repository:
+            repository.push({"a": b"x"})
+            with repository.commit() as commit:
+                for handle in (repository, commit):
+                    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                        with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
+                            copied(handle)
+
     def test_what_is_no_tensor_is_refused_by_its_name(self):
         for value in (None, 5, "text", [1, 2], object(), array.array("u", "ab")):
             with self.assertRaisesRegex(wdelta.UsageError, "^model.step: ") as caught:

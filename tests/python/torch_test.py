@@ -70,6 +70,18 @@ class Tensors(Case):
             self.assertEqual(pushed[name][2], content_of(tensors[name]), name)
             self.assertEqual(content_of(room[name]), pushed[name][2], name)
 
+    def test_a_tensor_that_reaches_beyond_its_storage_is_refused(self):
+        shrunk = torch.zeros(1000, device=self.device)
+        self.push({"w": shrunk[10:20]})
+        whole_and_parts = (shrunk, shrunk[10:20], shrunk[:20:2], shrunk[1:2])
+        first, none = shrunk[:1], shrunk[5:5]
+        shrunk.untyped_storage().resize_(4)
+        for tensor in whole_and_parts:
+            for use in (self.push, self.load):
+                with self.assertRaisesRegex(wdelta.UsageError, "^w: its storage has 4 bytes"):
+                    use({"w": tensor})
+        self.push({"w": first, "none": none})
+
     def test_two_numbers_of_four_bits_are_one_element_of_torch(self):
         raw = torch.randint(0, 256, (4, 8), dtype=torch.uint8, device=self.device)
         self.push({"w": raw.view(torch.float4_e2m1fn_x2)})
