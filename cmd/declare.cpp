@@ -46,8 +46,7 @@ Declared declare(CLI::App& app, const char* names, std::string& value, const std
 }
 
 Declared declare(CLI::App& app, const char* names, std::vector<std::string>& values, const std::string& description) {
-  // Else "[a,b]" would be two values.
-  return Declared(app.add_option(names, values, description)->allow_extra_args(false));
+  return Declared(app.add_option(names, values, description));
 }
 
 Declared declare(CLI::App& app, const char* names, unsigned& value, const std::string& description) {

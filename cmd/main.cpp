@@ -198,12 +198,15 @@ void allow_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// As CLI11 wants them, the last one first. Of "--name=" it would take the next word for the value.
+// As CLI11 wants them, the last one first. Of "--name=" it would take the next word for the value, and "[a,b]" for two
+// deltas where apply takes several.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words;
+  const bool are_paths = argc > 1 && argv[1] == std::string_view("apply");
   bool has_options = true;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
+    if (are_paths && word.starts_with('[') && word.ends_with(']')) word.insert(0, "./");
     has_options = has_options && word != "--";
     const bool has_empty_value = has_options && word.starts_with("--") && word.find('=') == word.size() - 1;
     if (has_empty_value) word.pop_back();

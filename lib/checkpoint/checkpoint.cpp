@@ -91,7 +91,7 @@ std::optional<Error> missing_shard_of(const CheckpointFile& index, const Checkpo
     // A commit would lack it.
     if (const char* reason = why_not_a_place(place)) {
       return Error(
-          Fault::unsupported, file->name(),
+          Fault::local, file->name(),
           fmt::format("names shard {:?}, which cannot be kept: its name {}", shard.get<std::string>(), reason));
     }
     std::error_code error;  // of a name that no file can have

@@ -67,11 +67,11 @@ TEST_CASE("an empty directory is a checkpoint without files") {
 TEST_CASE("what belongs to wdelta, git and the Hub's cache is left out, and only that") {
   ScratchDirectory scratch;
   for (const char* name : {".wdelta/state.json", ".git/config", ".cache/huggingface/token", "sub/.git/HEAD",
-                           "sub/.wdelta/lock", ".model.safetensors.wdelta-a1B2c3", "sub/.x.wdelta-XXXXXX"}) {
+                           "sub/.wdelta/lock", ".model.safetensors.wdelta-a1b2c3", "sub/.x.wdelta-00ffee"}) {
     put_file(scratch / name, "x");
   }
-  std::vector<std::string> kept = {
-      ".cache/other", ".gitattributes", "huggingface/a", "x.wdelta-a1B2c3", ".x.wdelta-a1B2c3d", "git", ".wdeltas"};
+  std::vector<std::string> kept = {".cache/other",      ".gitattributes",   "huggingface/a", "x.wdelta-a1b2c3",
+                                   ".x.wdelta-a1b2c3d", ".x.wdelta-backup", "git",           ".wdeltas"};
   for (const std::string& name : kept) put_file(scratch / name, "x");
   std::ranges::sort(kept);
   CHECK(places(Checkpoint::open(scratch.path())) == kept);
