@@ -19,7 +19,7 @@ struct ApplyOptions {
 };
 
 // A base may be replaced by its result, but if that is a directory, not be mixed with it.
-void refuse_input_as_output(const ApplyOptions& options) {
+void refuse_input_as_output(const ApplyOptions& options, const Context& context) {
   constexpr const char* k_hint = "put the result somewhere else";
   for (const std::string& delta : options.deltas) {
     if (is_or_lies_in(options.output, delta)) {
@@ -30,11 +30,14 @@ void refuse_input_as_output(const ApplyOptions& options) {
   if (std::filesystem::is_directory(options.base, ignored) && is_or_lies_in(options.output, options.base)) {
     throw Error(Fault::usage, options.output, "is the base, or lies in it", k_hint);
   }
+  const auto repository = repository_directory_of(options.base, context);
+  if (repository && is_or_lies_in(options.output, *repository))
+    throw Error(Fault::usage, options.output, "lies in a repository", k_hint);
 }
 
 int run_apply(const ApplyOptions& options, Context& context) {
   require_file_name(options.output);
-  refuse_input_as_output(options);
+  refuse_input_as_output(options, context);
   const Checkpoint base = open_checkpoint(options.base, context);
   const std::vector<std::filesystem::path> deltas(options.deltas.begin(), options.deltas.end());
   apply_checkpoint(base, deltas, options.output, context.engine(), context.execution());

@@ -3,9 +3,11 @@
 
 #include "access.hpp"
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "repo/commit_checkpoint.hpp"
 #include "repo/pull_state.hpp"
+#include "store/store.hpp"
 #include "user/user_access.hpp"
 
 #include <cstdlib>
@@ -54,6 +56,20 @@ bool names_commit(const std::string& argument) {
   std::error_code ignored;
   return !std::filesystem::exists(argument, ignored) &&
          (argument.find('@') != std::string::npos || has_scheme(argument));
+}
+
+PathFilter ignore_filter(const std::filesystem::path& directory) {
+  constexpr std::uint64_t k_longest_ignore_file = std::uint64_t{1} << 20;
+  PathFilter filter;
+  const std::filesystem::path ignore_file = directory / ".wdeltaignore";
+  if (std::filesystem::is_regular_file(ignore_file))
+    filter.exclude_lines(read_small_file(ignore_file, k_longest_ignore_file));
+  return filter;
+}
+
+std::optional<std::filesystem::path> repository_directory_of(const std::string& argument, const Context& context) {
+  if (!names_commit(argument)) return std::nullopt;
+  return directory_named(parse_location(argument, context.default_repository).repository);
 }
 
 Checkpoint open_checkpoint(const std::string& argument, Context& context, const PathFilter& filter) {

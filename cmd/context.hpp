@@ -11,6 +11,7 @@
 #include "stage_stats.hpp"
 #include "terminal_progress.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -87,6 +88,10 @@ OpenedCommit open_commit(const std::string& location, Context& context);
 Checkpoint checkpoint_of(const OpenedCommit& opened, Context& context);
 /// Whether a checkpoint argument is no path but REPO@REV.
 bool names_commit(const std::string& argument);
+/// What a directory's own .wdeltaignore leaves out.
+PathFilter ignore_filter(const std::filesystem::path& directory);
+/// The directory that the repository of REPO@REV is, if it is one.
+std::optional<std::filesystem::path> repository_directory_of(const std::string& argument, const Context& context);
 /// A checkpoint argument: a path, or REPO@REV.
 Checkpoint open_checkpoint(const std::string& argument, Context& context, const PathFilter& filter = {});
 

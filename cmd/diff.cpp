@@ -151,8 +151,11 @@ BlockChoice choice_named(const std::string& name) {
 
 // A delta that took the place of one of the checkpoints it is about would be lost work; one among its files would make
 // it another checkpoint.
-void refuse_input_as_output(const DiffOptions& options) {
+void refuse_input_as_output(const DiffOptions& options, const Context& context) {
   for (const std::string* input : {&options.base, &options.next}) {
+    const auto repository = repository_directory_of(*input, context);
+    if (!options.output.empty() && repository && is_or_lies_in(options.output, *repository))
+      throw Error(Fault::usage, options.output, "lies in a repository", "write the delta somewhere else");
     if (!options.output.empty() && is_or_lies_in(options.output, *input)) {
       throw Error(Fault::usage, options.output, "is one of the two checkpoints, or lies in it",
                   "write the delta somewhere else");
@@ -162,9 +165,12 @@ void refuse_input_as_output(const DiffOptions& options) {
 
 int run_diff(const DiffOptions& options, Context& context) {
   require_file_name(options.output);
-  refuse_input_as_output(options);
-  const Checkpoint base = open_checkpoint(options.base, context);
-  const Checkpoint next = open_checkpoint(options.next, context);
+  refuse_input_as_output(options, context);
+  // A commit has nothing of what a push leaves out, so that this is no difference.
+  const bool is_of_commit = names_commit(options.base) || names_commit(options.next);
+  const auto filter_for = [&](const std::string& path) { return is_of_commit ? ignore_filter(path) : PathFilter(); };
+  const Checkpoint base = open_checkpoint(options.base, context, filter_for(options.base));
+  const Checkpoint next = open_checkpoint(options.next, context, filter_for(options.next));
   const auto output = options.output.empty() ? std::nullopt : std::optional<std::filesystem::path>(options.output);
   const CheckpointChange change =
       diff_checkpoints(base, next, output, choice_named(options.encoding), context.engine(), context.execution());

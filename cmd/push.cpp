@@ -48,11 +48,7 @@ CommitDraft draft_of(const PushArguments& arguments) {
 
 // What the checkpoint's own .wdeltaignore leaves out, and what the options say.
 PathFilter filter_of(const PushArguments& arguments) {
-  constexpr std::uint64_t k_longest_ignore_file = std::uint64_t{1} << 20;
-  PathFilter filter;
-  const std::filesystem::path ignore_file = std::filesystem::path(arguments.checkpoint) / ".wdeltaignore";
-  if (std::filesystem::is_regular_file(ignore_file))
-    filter.exclude_lines(read_small_file(ignore_file, k_longest_ignore_file));
+  PathFilter filter = ignore_filter(arguments.checkpoint);
   for (const std::string& pattern : arguments.include) filter.include(pattern);
   for (const std::string& pattern : arguments.exclude) filter.exclude(pattern);
   return filter;

@@ -265,6 +265,13 @@ void OutputFile::set_executable() {
   }
 }
 
+void OutputFile::take_permissions_of(const std::filesystem::path& path) {
+  constexpr mode_t k_permissions = 0777;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (::fchmod(fd_.get(), status.st_mode & k_permissions) != 0) throw system_error(errno, path_.string(), "set mode");
+}
+
 void OutputFile::add_permissions(std::filesystem::perms added) {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, path_.string(), "stat");
@@ -335,6 +342,27 @@ void OutputFile::commit_as(const std::filesystem::path& path, Overwrite overwrit
   if (durability == Durability::synced) sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
+namespace {
+
+// All the work would be done before the system says so.
+void require_replaceable_directory(const std::filesystem::path& path) {
+  const auto refuse = [&](const char* what) {
+    return Error(Fault::local, path.string(), what, "name a directory that does not exist");
+  };
+  const std::filesystem::path name = path.filename();
+  constexpr std::size_t k_longest_name = 255;
+  if (name == "." || name == "..") throw refuse("is no name that a directory can be given");
+  if (name.native().size() > k_longest_name) throw refuse("has a longer name than file systems take");
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  if (S_ISLNK(status.st_mode)) throw refuse("is a symlink");
+  struct stat around {};
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (::stat(parent.c_str(), &around) == 0 && around.st_dev != status.st_dev) throw refuse("is a mount point");
+}
+
+}  // namespace
+
 OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
   const bool is_directory = std::filesystem::is_directory(path_, error);
@@ -343,12 +371,17 @@ OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(p
                 "name a directory that does not exist");
   }
   while (path_.has_relative_path() && !path_.has_filename()) path_ = path_.parent_path();  // DIR/ means DIR
+  require_replaceable_directory(path_);
   remove_leftovers_of(path_);
   temporary_ = make_beside(path_, [&](const std::filesystem::path& temporary) {
     if (::mkdir(temporary.c_str(), 0777) != 0) return false;
     claim_ = Fd(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     return !claim_ || claim_temporary(claim_.get());
   });
+  struct stat replaced {};
+  if (::stat(path_.c_str(), &replaced) != 0) return;
+  const mode_t permissions = (replaced.st_mode & 07777) | S_IRWXU;  // it is going to be filled
+  if (::chmod(temporary_.c_str(), permissions) != 0) throw system_error(errno, path_.string(), "set mode");
 }
 
 OutputDirectory::~OutputDirectory() {

@@ -130,6 +130,8 @@ class OutputFile {
   /// another file system.
   bool adopt(Fd& file, const std::filesystem::path& path);
   void set_executable();
+  /// Gives it those of a file, if there is one: of what it is going to replace nobody shall read more than before.
+  void take_permissions_of(const std::filesystem::path& path);
   /// Gives it permissions that the umask would have taken.
   void add_permissions(std::filesystem::perms added);
   /// Bytes that it has by now.
@@ -162,7 +164,9 @@ class OutputFile {
 /// A directory that appears under its name only by commit(), with all that was put into it.
 class OutputDirectory {
  public:
-  /// Throws local when `path` exists and is not an empty directory. Removes what killed programs left of it.
+  /// Throws local when `path` exists and is not an empty directory, or is one that cannot be replaced: a symlink, a
+  /// mount point, or named by a dot. Removes what killed programs left of it. Has the permissions of the one that it
+  /// replaces.
   explicit OutputDirectory(std::filesystem::path path);
   OutputDirectory(const OutputDirectory&) = delete;
   ~OutputDirectory();

@@ -69,8 +69,6 @@ std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs
 
 void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_paths, const fs::path& output_path,
                  const Engine& engine, const Execution& execution) {
-  std::map<std::string, FileState> base_states;
-  for (const CheckpointFile& file : base.files()) base_states[file.path] = state_of(file);
   std::optional<FileState> made;  // by the delta before
   for (const auto& delta : open_deltas(delta_paths, execution)) {
     const std::vector<FileIdentity>& all_wanted = delta->description().base;
@@ -83,11 +81,11 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
       require_base(*made, all_wanted.front(), delta->name());
     std::vector<FileVersion> bases;
     for (const FileIdentity& wanted : all_wanted) {
-      const auto by_place = base.is_single_file() ? base_states.begin() : base_states.find(wanted.path);
+      const CheckpointFile* by_place = base.is_single_file() ? &base.files().front() : base.find(wanted.path);
       if (is_made(wanted)) {
         bases.push_back(made->version);
-      } else if (by_place != base_states.end()) {
-        bases.push_back(require_base(by_place->second, wanted, delta->name()));
+      } else if (by_place != nullptr) {
+        bases.push_back(require_base(state_of(*by_place), wanted, delta->name()));
       } else {
         throw Error(Fault::base_mismatch, base.name(),
                     fmt::format("has no file {:?}, which {} applies to", wanted.path, delta->name()));
@@ -100,6 +98,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
   remove_leftovers_of(output_path);
   require_space_at(output_path, result.identity.size_bytes);
   OutputFile output(output_path);
+  output.take_permissions_of(output_path);
   execution.progress->begin("applying", result.identity.size_bytes);
   write_version(result, &output, execution);
   output.commit(Overwrite::yes, Durability::cached);

@@ -3,11 +3,12 @@
 
 import json
 import os
+import resource
 import shutil
 import unittest
 
-import safetensors
 import kill_points
+import safetensors
 import testing
 
 
@@ -221,6 +222,57 @@ class DiffApplyTest(testing.Case):
         self.run_ok("push", self.scratch / "run", self.scratch / "repo")
         self.run_ok("pull", self.scratch / "repo", self.scratch / "pulled")
         self.assert_same_tree(self.scratch / "pulled", self.scratch / "run")
+
+    def test_what_is_replaced_leaves_its_permissions(self):
+        for step in "ab":
+            self.write_weights(f"{step}/m.safetensors", self.some_weights())
+        a, b = (self.scratch / f"{step}/m.safetensors" for step in "ab")
+        delta, out = self.write("delta", ""), self.write("out", "")
+        delta.chmod(0o600)
+        out.chmod(0o640)
+        self.run_ok("diff", a, b, "-o", delta)
+        self.run_ok("apply", a, delta, "-o", out)
+        self.assertEqual((delta.stat().st_mode & 0o777, out.stat().st_mode & 0o777), (0o600, 0o640))
+        for name in ("deltas", "outs"):
+            (self.scratch / name).mkdir(0o700)
+        self.run_ok("diff", a.parent, b.parent, "-o", self.scratch / "deltas")
+        self.run_ok("apply", a.parent, self.scratch / "deltas", "-o", self.scratch / "outs")
+        for name in ("deltas", "outs"):
+            self.assertEqual((self.scratch / name).stat().st_mode & 0o777, 0o700)
+
+    def test_directories_that_cannot_be_replaced(self):
+        for step in "ab":
+            self.write_weights(f"{step}/m.safetensors", self.some_weights())
+        (self.scratch / "empty").mkdir()
+        (self.scratch / "link").symlink_to("empty")
+        (self.scratch / "nowhere").symlink_to("gone")
+        for output in ("link", "nowhere", "empty/.", "x" * 256):
+            self.run_fails(3, "diff", self.scratch / "a", self.scratch / "b", "-o", f"{self.scratch}/{output}")
+        self.assertTrue((self.scratch / "link").is_symlink() and not list((self.scratch / "empty").iterdir()))
+
+    def test_a_commit_and_what_it_was_pushed_from(self):
+        self.write_weights("a/m.safetensors", self.some_weights())
+        self.write("a/train.log", "x")
+        self.write("a/.wdeltaignore", "*.log\n")
+        repo = self.scratch / "repo"
+        self.run_ok("push", self.scratch / "a", repo)
+        self.run_ok("diff", "--exit-code", f"{repo}@main", self.scratch / "a")
+        self.run_ok("diff", "--exit-code", self.scratch / "a", f"{repo}@main")
+        self.run_ok("diff", f"{repo}@main", self.scratch / "a", "-o", self.scratch / "delta")
+        for output in ("objects/x", "commits/y", "z"):
+            self.run_fails(2, "diff", f"{repo}@main", self.scratch / "a", "-o", repo / output, says="lies in a repository")
+            self.run_fails(2, "apply", f"{repo}@main", self.scratch / "delta", "-o", repo / output, says="lies in a repository")
+        self.run_ok("verify", repo)
+
+    def test_files_of_a_base_that_no_delta_needs(self):
+        for step in "ab":
+            self.write_weights(f"{step}/m.safetensors", self.some_weights())
+        self.run_ok("diff", self.scratch / "a/m.safetensors", self.scratch / "b/m.safetensors", "-o", self.scratch / "delta")
+        for i in range(60):
+            self.write(f"a/side-{i}", "x")
+        self.run_ok("apply", self.scratch / "a", self.scratch / "delta", "-o", self.scratch / "out",
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        self.assert_same_file(self.scratch / "out", self.scratch / "b/m.safetensors")
 
     def test_names_in_brackets_are_names(self):
         old, new = (self.write_weights(f"{name}.safetensors", self.some_weights(1)) for name in "ab")
