@@ -20,9 +20,9 @@ STRUCTS = {wdelta._Error: "wdelta_error", wdelta._Callbacks: "wdelta_callbacks",
            wdelta._PushOptions: "wdelta_push_options", wdelta._PushReport: "wdelta_push_report",
            wdelta._CommitSummary: "wdelta_commit_summary", wdelta._File: "wdelta_file",
            wdelta._TensorDescription: "wdelta_tensor_description"}
-# What this door has no use for: buffers come as they are, tensors are known by number, the environment is a mapping.
+# What this door has no use for: buffers come as they are, the environment is a mapping.
 UNUSED = {"wdelta_status_text", "wdelta_environment_of_process", "wdelta_push_add_dlpack",
-          "wdelta_push_add_dlpack_versioned", "wdelta_commit_find"}
+          "wdelta_push_add_dlpack_versioned"}
 
 
 class Layout(unittest.TestCase):

@@ -75,7 +75,7 @@ TEST_CASE("files that are larger together than any disk are refused") {
     return with([&](Json& json) {
       json["files"] = Json::array();
       for (const std::uint64_t size : sizes) {
-        const std::string path = "f" + std::to_string(json["files"].size());
+        const std::string path = "f" + std::to_string(1'000'000 + json["files"].size());  // in order
         json["files"].push_back({{"path", path}, {"size", size}, {"digest", blake3("x").hex()}, {"executable", false}});
       }
     });
