@@ -163,7 +163,7 @@ void Refs::require_exclusive_create() const {
   bool is_exclusive = !store_->contest();
   if (is_exclusive && store_->is_remote()) {
     const auto settings = get_text(*store_, k_settings_key, k_longest_settings);
-    is_exclusive = !settings || !store_->create(k_settings_key, *settings);
+    is_exclusive = !settings || store_->refuses_to_create(k_settings_key, *settings);
   }
   if (is_exclusive) return;
   throw Error(Fault::unsupported, store_->name(),

@@ -96,6 +96,9 @@ class Store {
   virtual std::optional<Contest> contest() const { return std::nullopt; }
   /// Whether create() keeps its promise here. May write a key and remove it; for when a repository is made.
   virtual bool has_exclusive_create() { return true; }
+  /// The same of a store that may be another one than then: tries to create a key that is there, with the bytes that it
+  /// has, so that it changes nothing where that succeeds.
+  virtual bool refuses_to_create(const std::string& /*key*/, std::string_view /*bytes*/) { return true; }
 
   struct Listed {
     std::string key;

@@ -271,6 +271,20 @@ bool S3Store::has_exclusive_create() {
   throw connection_->error_of(second, object_of(key));
 }
 
+bool S3Store::refuses_to_create(const std::string& key, std::string_view bytes) {
+  S3Request request;
+  request.method = "PUT";
+  request.key = full_key(key);
+  request.body = HttpBody::of_text(bytes);
+  request.headers.push_back({"If-None-Match", "*"});
+  const S3Response response = connection_->send(request);
+  forget(key);
+  if (response.http.is_success() || response.http.status == 501 || response.error.code == "NotImplemented")
+    return false;
+  if (is_taken(response) || response.http.status == 409) return true;
+  throw connection_->error_of(response, object_of(key));
+}
+
 S3Store::Objects S3Store::list_objects(const std::string& full_prefix) const {
   Objects found;
   S3Request request;

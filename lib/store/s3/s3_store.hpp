@@ -44,6 +44,7 @@ class S3Store final : public Store {
   unsigned reads_at_once() const override { return std::max(1u, connection_->client().options().transfers); }
   bool create(const std::string& key, std::string_view bytes) override;
   bool has_exclusive_create() override;
+  bool refuses_to_create(const std::string& key, std::string_view bytes) override;
   std::optional<Contest> contest() const override;
   std::vector<Listed> list(const std::string& prefix) const override;
   TimedListing list_with_time(const std::string& prefix) const override;
