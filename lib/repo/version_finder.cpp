@@ -101,8 +101,9 @@ void VersionFinder::write(const FileIdentity& wanted, OutputFile* output) {
       return write_version(version, output, *execution_);
     } catch (const WrongOrigin& error) {
       // Not what is at hand, for which there is another fault: who gave it to the graph knows better what to do.
-      if (error.fault() != Fault::corrupt) throw;
-      go_around(*graph_->best(error.digest()), error, wanted);
+      const Recipe* damaged = error.fault() == Fault::corrupt ? graph_->best(error.digest()) : nullptr;
+      if (damaged == nullptr) throw;
+      go_around(*damaged, error, wanted);
     }
   }
 }
