@@ -232,8 +232,9 @@ int run(int argc, char** argv, Context& context) {
   app.footer("wdelta help COMMAND opens the manual of a command.");
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    add_common_options(*sub, context);
     command.add(*sub, context);
+    sub->option_defaults()->group("Options of every command");
+    add_common_options(*sub, context);
   }
   if (const char* repository = std::getenv("WDELTA_REPO")) context.default_repository = repository;
   // For the shells' completions and for `make manual`; no user needs to know them.
