@@ -246,8 +246,9 @@ class DiffApplyTest(testing.Case):
         (self.scratch / "empty").mkdir()
         (self.scratch / "link").symlink_to("empty")
         (self.scratch / "nowhere").symlink_to("gone")
-        for output in ("link", "nowhere", "empty/.", "x" * 256):
-            self.run_fails(3, "diff", self.scratch / "a", self.scratch / "b", "-o", f"{self.scratch}/{output}")
+        for output, why in (("link", "is a symlink"), ("nowhere", "is a symlink"), ("empty/.", "is no name"),
+                            ("x" * 256, "has a longer name")):
+            self.run_fails(3, "diff", self.scratch / "a", self.scratch / "b", "-o", f"{self.scratch}/{output}", says=why)
         self.assertTrue((self.scratch / "link").is_symlink() and not list((self.scratch / "empty").iterdir()))
 
     def test_a_commit_and_what_it_was_pushed_from(self):

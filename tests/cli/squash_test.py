@@ -340,8 +340,8 @@ class SquashTest(testing.Case):
             os.utime(path, (time.time() - 7200,) * 2)
 
     def test_what_had_a_name_has_its_grace_time_once_that_is_gone(self):
-        self.run_ok("tag", self.repo, "best", "step:3")
         self.squash("step:1..main")
+        self.run_ok("tag", self.repo, "best", self.ids[3])
         for folder in ("recipes", "branches", "tags"):
             self.age(folder)
         self.run_ok("tag", self.repo, "best", "main", "--force")
@@ -381,6 +381,7 @@ class SquashTest(testing.Case):
         kill_points.require(self)
         words = "gc", self.repo, "--grace", "1h"
         log = self.scratch / "points"
+        self.run_ok(*words)  # makes what is there from then on
         self.run_ok(*words, env=kill_points.environment(self.scratch, log=log))
         clock = next(point for point in kill_points.read_log(log) if point.other.endswith("gc/clock"))
         first = kill_points.Paused(self, clock.number + 1, *words)
