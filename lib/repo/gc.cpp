@@ -8,7 +8,6 @@
 #include "repo/stored_objects.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -172,10 +171,7 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
   for (const char* folder : {"objects/", "commits/", "recipes/"}) {
     for (const Store::Listed& listed : repository.store().list(folder)) {
       if (folder == std::string_view("objects/")) {
-        // What somebody else keeps there is nothing of ours.
-        const std::string name = std::filesystem::path(listed.key).filename().string();
-        const bool is_ours = object_digest(name).has_value() && object_key(name) == listed.key;
-        if (is_ours && !needed.contains(listed.key)) keys.emplace(listed.key, listed);
+        if (is_object_key(listed.key) && !needed.contains(listed.key)) keys.emplace(listed.key, listed);
         continue;
       }
       const std::string rest = listed.key.substr(std::string_view(folder).size());
@@ -248,7 +244,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     report.planned_bytes += listed.size_bytes;
   }
   if (mode == GcMode::dry_run) return report;
-  store.remove_leftovers(now_s - grace.count());
+  store.remove_leftovers(now_s - grace.count(), is_object_key);
   if (!plan && !keys.empty()) {
     GcPlan next{now_s, {}};
     for (const auto& [key, listed] : keys) next.keys.push_back(key);

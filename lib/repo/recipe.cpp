@@ -86,6 +86,11 @@ std::optional<Digest> object_digest(std::string_view object) {
   return Digest::parse(object);
 }
 
+bool is_object_key(const std::string& key) {
+  const std::string name = key.substr(key.rfind('/') + 1);
+  return object_digest(name).has_value() && object_key(name) == key;
+}
+
 std::string to_text(const RecipeBook& book) {
   std::uint64_t version = 1;
   Json recipes = Json::array();

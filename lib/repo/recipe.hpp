@@ -29,6 +29,8 @@ struct ObjectRange {
 std::string object_key(const std::string& object);
 /// The digest that an object's name says; nothing when it is no such name.
 std::optional<Digest> object_digest(std::string_view object);
+/// Whether it is the key of an object: what lies among them under another name is somebody else's.
+bool is_object_key(const std::string& key);
 
 /// A file that lies in a model repository on the Hub, and only there.
 struct ModelReference {

@@ -106,19 +106,16 @@ std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
   for_each_read(*store_, entries.size(), {},
                 [&](std::size_t i) { named[i].commit = read_ref_entry(*store_, entries[i].key).commit; });
   std::map<std::string, std::uint64_t> newest;
-  std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;  // of all entries of a number, the last
-  std::vector<std::pair<std::string, std::uint64_t>> numbered;               // as entries are; 0 for what is none
-  for (const Store::Listed& listed : entries) {
-    const std::size_t slash = std::max(listed.key.rfind('/'), ref_folder(kind).size());
-    const std::string name = listed.key.substr(ref_folder(kind).size(), slash - ref_folder(kind).size());
-    const std::string_view last = std::string_view(listed.key).substr(std::min(slash + 1, listed.key.size()));
+  std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;     // of all entries of a number, the last
+  std::vector<std::pair<std::string, std::uint64_t>> numbered(entries.size());  // 0 for what is none
+  for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const Store::Listed& listed) {
     const auto contested = parse_contested_key(last);
     const std::uint64_t number = is_entry_number(last) ? parse_entry_number(last) : contested ? contested->number : 0;
     if (is_entry_number(last)) newest[name] = std::max(newest[name], number);
-    numbered.emplace_back(name, number);
-    std::int64_t& latest_ms = written_ms[numbered.back()];
+    std::int64_t& latest_ms = written_ms[{name, number}];
     latest_ms = std::max(latest_ms, listed.written_ms);
-  }
+    numbered[static_cast<std::size_t>(&listed - entries.data())] = {name, number};
+  });
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto next = written_ms.find({numbered[i].first, numbered[i].second + 1});
     if (numbered[i].second != 0 && next != written_ms.end()) named[i].until_ms = next->second;

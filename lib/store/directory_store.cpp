@@ -222,7 +222,7 @@ void DirectoryStore::bring_back() {
     throw system_error(error.value(), (root_ / "staging").string(), "read directory");
 }
 
-void DirectoryStore::remove_leftovers(std::int64_t time_s) {
+void DirectoryStore::remove_leftovers(std::int64_t time_s, const IsOurs&) {
   std::error_code error;
   fs::recursive_directory_iterator walk(root_, error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {

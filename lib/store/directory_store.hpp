@@ -26,7 +26,7 @@ class DirectoryStore final : public Store {
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
   void bring_back() override;
-  void remove_leftovers(std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s, const IsOurs& is_ours) override;
 
  private:
   std::filesystem::path path_of(const std::string& key) const;

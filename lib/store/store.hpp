@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -126,8 +127,11 @@ class Store {
   virtual std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s);
   /// Brings back what a remove_older() that was killed had taken away to look at it once more.
   virtual void bring_back() {}
+  /// Whether a key is one that whoever uses the store may have written.
+  using IsOurs = std::function<bool(const std::string& key)>;
   /// Removes what writers that were killed before `time_s` left behind.
-  virtual void remove_leftovers(std::int64_t time_s) = 0;
+  /// Of uploads that were not finished only those of keys that are ours: others may be writing beside us.
+  virtual void remove_leftovers(std::int64_t time_s, const IsOurs& is_ours) = 0;
 };
 
 /// A listing in its order, with each key in it once: made while others write, one may show a key again on its next

@@ -29,7 +29,7 @@ class OneKeyStore final : public Store {
   std::vector<Listed> list(const std::string&) const override { return {{key_, text_.size()}}; }
   void remove(const std::string&) override { std::abort(); }
   bool remove_older(const std::string&, std::int64_t) override { std::abort(); }
-  void remove_leftovers(std::int64_t) override { std::abort(); }
+  void remove_leftovers(std::int64_t, const IsOurs&) override { std::abort(); }
 
  private:
   std::string name_ = "store";

@@ -146,7 +146,7 @@ class MemoryStore final : public Store {
     bucket_->objects_.erase(found);
     return true;
   }
-  void remove_leftovers(std::int64_t) override {}
+  void remove_leftovers(std::int64_t, const IsOurs&) override {}
 
  private:
   /// Holds the bucket from the moment when a request arrives there until its reply is sent.

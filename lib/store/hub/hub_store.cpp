@@ -242,7 +242,7 @@ std::vector<std::string> HubStore::remove_all_older(std::span<const std::string>
 }
 
 // What is registered and has no name is the Hub's to collect; what killed programs left here is looked after here.
-void HubStore::remove_leftovers(std::int64_t) {
+void HubStore::remove_leftovers(std::int64_t, const IsOurs&) {
   constexpr std::int64_t k_day_s = 86'400;
   Spool::remove_older(directory_ / "spool", k_day_s);
 }

@@ -51,7 +51,7 @@ class HubStore final : public Store {
   bool remove_older(const std::string& key, std::int64_t time_s) override;
   void remove_all(std::span<const std::string> keys) override;
   std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s) override;
-  void remove_leftovers(std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s, const IsOurs& is_ours) override;
 
  private:
   class Gathered;

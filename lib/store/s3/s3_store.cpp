@@ -386,8 +386,8 @@ bool S3Store::remove_if_older(const std::string& key, const S3Object& object, st
   return true;
 }
 
-void S3Store::remove_leftovers(std::int64_t time_s) {
-  abort_uploads(*connection_, place_.prefix, time_s, place_.location);
+void S3Store::remove_leftovers(std::int64_t time_s, const IsOurs& is_ours) {
+  abort_uploads(*connection_, {place_.prefix, place_.location}, time_s, is_ours);
   for (const S3Object& object : list_objects(place_.prefix + "probe-").objects) {
     const std::string key = object.key.substr(std::min(place_.prefix.size(), object.key.size()));
     if (is_probe_key(key) && object.size_bytes == k_probe_text.size()) remove_if_older(key, object, time_s);

@@ -51,7 +51,7 @@ class S3Store final : public Store {
   void remove(const std::string& key) override;
   bool remove_older(const std::string& key, std::int64_t time_s) override;
   std::vector<std::string> remove_all_older(std::span<const std::string> keys, std::int64_t time_s) override;
-  void remove_leftovers(std::int64_t time_s) override;
+  void remove_leftovers(std::int64_t time_s, const IsOurs& is_ours) override;
 
  private:
   std::string full_key(const std::string& key) const;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/s3_upload.hpp"
 
-#include "base/digest.hpp"
 #include "base/parallel.hpp"
 #include "store/http/rate_limit.hpp"
 
@@ -12,7 +11,6 @@
 #include <iterator>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 namespace wdelta {
@@ -26,20 +24,6 @@ std::uint64_t part_size_for(std::uint64_t size_bytes) {
   constexpr std::uint64_t k_mib = std::uint64_t{1} << 20;
   const std::uint64_t needed = (size_bytes + k_most_parts - 1) / k_most_parts;
   return std::max(k_smallest_part_bytes, (needed + k_mib - 1) / k_mib * k_mib);
-}
-
-constexpr const char* k_objects = "objects/";
-
-// Whether a key is one that is sent in parts, as wdelta-repository(5) names objects: below the same prefix other
-// programs may be sending what is theirs.
-bool is_object_key(std::string_view key) {
-  constexpr std::string_view k_weights = ".safetensors";
-  const std::size_t slash = key.rfind('/');
-  if (!key.starts_with(k_objects) || slash == std::string_view::npos) return false;
-  std::string_view name = key.substr(slash + 1);
-  if (key != fmt::format("{}{}/{}", k_objects, name.substr(0, 2), name)) return false;
-  if (name.ends_with(k_weights)) name.remove_suffix(k_weights.size());
-  return Digest::parse(name).has_value();
 }
 
 // Somebody else's bytes, for as long as an upload takes.
@@ -276,19 +260,19 @@ void upload(S3Connection& connection, const S3Target& target, const ByteReader& 
   }
 }
 
-void abort_uploads(S3Connection& connection, const std::string& prefix, std::int64_t time_s,
-                   const std::string& object) {
-  const PartedUpload::Uploads uploads = PartedUpload::uploads_of(connection, prefix + k_objects, object);
+void abort_uploads(S3Connection& connection, const S3Target& below, std::int64_t time_s, const Store::IsOurs& is_ours) {
+  const PartedUpload::Uploads uploads = PartedUpload::uploads_of(connection, below.key, below.object);
   // Not every store lists them, and not every key may.
   constexpr int k_not_for_us[] = {403, 404, 405, 501};
   if (uploads.refusal && std::ranges::find(k_not_for_us, uploads.refusal->http.status) == std::end(k_not_for_us))
-    throw connection.error_of(*uploads.refusal, object);
+    throw connection.error_of(*uploads.refusal, below.object);
   if (uploads.unreadable) throw *uploads.unreadable;
   for (const S3Upload& each : uploads.found) {
-    if (!each.begun_ms || *each.begun_ms >= time_s * 1000 || !each.key.starts_with(prefix)) continue;
-    if (!is_object_key(std::string_view(each.key).substr(prefix.size()))) continue;
-    const S3Response response = connection.send(request_for("DELETE", {each.key, object}, {{"uploadId", each.id}}));
-    if (!response.http.is_success() && response.http.status != 404) throw connection.error_of(response, object);
+    if (!each.begun_ms || *each.begun_ms >= time_s * 1000 || !each.key.starts_with(below.key)) continue;
+    if (!is_ours(each.key.substr(below.key.size()))) continue;
+    const S3Response response =
+        connection.send(request_for("DELETE", {each.key, below.object}, {{"uploadId", each.id}}));
+    if (!response.http.is_success() && response.http.status != 404) throw connection.error_of(response, below.object);
   }
 }
 

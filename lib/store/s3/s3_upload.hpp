@@ -5,6 +5,10 @@
 #include "base/execution.hpp"
 #include "base/reader.hpp"
 #include "store/s3/s3_connection.hpp"
+#include "store/store.hpp"
+
+#include <cstdint>
+#include <string>
 
 namespace wdelta {
 
@@ -19,8 +23,8 @@ struct S3Target {
 /// bytes sends only those that are missing. Reports to the progress of `execution` what is sent, while it is.
 void upload(S3Connection& connection, const S3Target& target, const ByteReader& bytes, const Execution& execution);
 
-/// Gives up uploads of objects below `prefix` that were begun before `time_s` by the store's clock; none of keys that
-/// no object has, which other programs began.
-void abort_uploads(S3Connection& connection, const std::string& prefix, std::int64_t time_s, const std::string& object);
+/// Gives up uploads of keys that begin with that of `below`, were begun before `time_s` by the store's clock, and are
+/// ours by what follows that beginning: others are of other programs.
+void abort_uploads(S3Connection& connection, const S3Target& below, std::int64_t time_s, const Store::IsOurs& is_ours);
 
 }  // namespace wdelta
