@@ -230,6 +230,13 @@ class FaultsTest(testing.Case):
         self.assert_no_leftovers()
         self.run_ok("verify", repo)
 
+    def test_an_error_in_json_that_cannot_be_printed(self):
+        long = self.write_weights("long.safetensors", [("x" * 10_000, "BF16", [2], b"1234")] * 2)  # a name given twice
+        with open("/dev/full", "wb") as full:
+            done = self.run_any("diff", "--json", long, long, stdout=full)
+        self.assertEqual(done.code, 5, self.told(done))
+        self.assertIn("No space left", done.err)
+
     def test_closed_pipe_behind_stdout(self):
         a, b = self.steps("1M")
         for options in ([], ["--json"], ["--stat"]):
