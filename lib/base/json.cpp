@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -24,13 +25,19 @@ std::string_view in_words(std::string_view what) {
   return what.substr(0, what.find(k_read_last));
 }
 
-// Builds the document from the parser's events, or the members of an object one by one. The parser's own way to look at
+// Builds the document from the parser's events, or hands over parts of it one by one. The parser's own way to look at
 // them while it builds one goes through an array again after each of its elements: a manifest of a million files would
 // take hours.
 class Builder final : public nlohmann::json_sax<ParsedJson> {
  public:
-  explicit Builder(const std::string& object, const TakeMember* take_member = nullptr)
-      : object_(&object), take_member_(take_member) {}
+  /// What is handed over: nothing, the members of the document, or the elements of the one that is called `array`.
+  struct Taken {
+    std::optional<std::string_view> array;
+    TakeMember take;  // null: nothing
+
+    bool members() const { return take && !array; }
+  };
+  Builder(const std::string& object, Taken taken) : object_(&object), taken_(std::move(taken)) {}
   ParsedJson take() { return std::move(document_); }
 
   bool null() override { return put(nullptr) != nullptr; }
@@ -47,9 +54,11 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   bool end_array() override { return end(); }
   bool key(string_t& name) override {
     if (is_among_members()) {
+      name_ = name;
+      value_count_ = 0;
+    }
+    if (taken_.members() && is_among_members()) {
       if (!names_.insert(name).second) refuse_second(name);
-      name_ = std::move(name);
-      member_values_ = 0;
       return true;
     }
     const auto [place, is_new] = open_.back()->emplace(name, nullptr);
@@ -65,8 +74,13 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   [[noreturn]] void refuse_second(const std::string& name) const {
     throw Error(Fault::corrupt, *object_, fmt::format("JSON has the name {:?} twice", name));
   }
-  // Whether what comes next is one of the members that are taken one by one.
-  bool is_among_members() const { return take_member_ != nullptr && open_.size() == 1 && open_.front()->is_object(); }
+  bool is_among_members() const { return open_.size() == 1 && open_.front()->is_object(); }
+  // Whether what comes next is handed over.
+  bool is_taken() const {
+    if (taken_.members()) return is_among_members();
+    return taken_.array && open_.size() == 2 && open_.front()->is_object() && open_.back()->is_array() &&
+           name_ == *taken_.array;
+  }
   bool start(ParsedJson&& empty) {
     constexpr std::size_t k_deepest = 16;
     if (open_.size() >= k_deepest)
@@ -76,23 +90,27 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   }
   bool end() {
     open_.pop_back();
-    if (is_among_members()) (*take_member_)(name_, std::move(value_));
+    if (is_taken()) hand_over();
     return true;
+  }
+  void hand_over() {
+    taken_.take(name_, std::move(value_));
+    value_count_ = 0;
   }
   // What it returns stays where it is as long as it is open: nothing is put into its parent meanwhile.
   ParsedJson* put(ParsedJson value) {
     // Each takes much more memory than it has text.
-    if (take_member_ != nullptr && ++member_values_ > k_most_member_values)
+    if (taken_.take && ++value_count_ > k_most_member_values)
       throw Error(Fault::corrupt, *object_,
                   fmt::format("JSON member {:?} has more than {} values", name_, k_most_member_values));
+    if (is_taken()) {
+      const bool is_whole = !value.is_structured();
+      value_ = std::move(value);
+      if (is_whole) hand_over();
+      return &value_;
+    }
     ParsedJson* place = &document_;
-    if (is_among_members()) {
-      place = &value_;
-      if (!value.is_structured()) {
-        (*take_member_)(name_, std::move(value));
-        return place;
-      }
-    } else if (!open_.empty()) {
+    if (!open_.empty()) {
       ParsedJson& parent = *open_.back();
       if (parent.is_array()) parent.push_back(nullptr);
       place = parent.is_array() ? &parent.back() : member_;
@@ -105,28 +123,40 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   ParsedJson document_;
   std::vector<ParsedJson*> open_;
   ParsedJson* member_ = nullptr;
-  // Of members that are taken one by one.
-  const TakeMember* take_member_;
+  // Of what is handed over.
+  Taken taken_;
   std::unordered_set<std::string> names_;
-  std::string name_;
-  std::size_t member_values_ = 0;
+  std::string name_;  // of the document's member
+  std::size_t value_count_ = 0;
   ParsedJson value_;
 };
 
-ParsedJson parse(std::string_view text, const std::string& object, const TakeMember* take_member) {
+ParsedJson parse(std::string_view text, const std::string& object, Builder::Taken taken) {
   // The parser takes a NUL for the end of the text, so that anything could hide behind it.
   if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
-  Builder builder(object, take_member);
+  Builder builder(object, std::move(taken));
   ParsedJson::sax_parse(text, &builder);
   return builder.take();
 }
 
+// For those that hand over a part of an object.
+ParsedJson parse_object(std::string_view text, const std::string& object, Builder::Taken taken) {
+  ParsedJson document = parse(text, object, std::move(taken));
+  if (!document.is_object()) throw Error(Fault::corrupt, object, "a JSON object was expected");
+  return document;
+}
+
 }  // namespace
 
-ParsedJson parse_json(std::string_view text, const std::string& object) { return parse(text, object, nullptr); }
+ParsedJson parse_json(std::string_view text, const std::string& object) { return parse(text, object, {}); }
 
 void parse_members(std::string_view text, const std::string& object, const TakeMember& take) {
-  if (!parse(text, object, &take).is_object()) throw Error(Fault::corrupt, object, "a JSON object was expected");
+  parse_object(text, object, {{}, take});
+}
+
+ParsedJson parse_elements(std::string_view text, const std::string& object, std::string_view array,
+                          const TakeElement& take) {
+  return parse_object(text, object, {array, [&](const std::string&, ParsedJson&& value) { take(std::move(value)); }});
 }
 
 namespace {

@@ -21,6 +21,12 @@ ParsedJson parse_json(std::string_view text, const std::string& object);
 /// values (with all that lies in it), which would take far more memory than text.
 using TakeMember = std::function<void(const std::string& name, ParsedJson&& value)>;
 void parse_members(std::string_view text, const std::string& object, const TakeMember& take);
+/// An object as parse_json() has it but for the elements of its member `array`, if that is one: they are handed over
+/// one by one, in the order of the text, and none is left. Bounded as parse_members() is: each element, and each other
+/// member.
+using TakeElement = std::function<void(ParsedJson&& value)>;
+ParsedJson parse_elements(std::string_view text, const std::string& object, std::string_view array,
+                          const TakeElement& take);
 
 /// Members of an object from outside; each throws corrupt, naming `object` and the member, when it is not there or of
 /// another type.

@@ -44,11 +44,11 @@ ModelReference reference_from(const ParsedJson& json, const std::string& object)
   return reference;
 }
 
-Recipe recipe_from(const ParsedJson& json, std::uint64_t version, const std::string& object) {
+Recipe recipe_from(const ParsedJson& json, const std::string& object) {
   Recipe recipe;
   recipe.digest = digest_member(json, "digest", object);
   recipe.size_bytes = size_member(json, "size", object);
-  if (version >= k_version_of_references && json.contains("model")) {
+  if (json.contains("model")) {
     recipe.reference = reference_from(json, object);
     recipe.bytes.length = recipe.size_bytes;
     return recipe;
@@ -120,11 +120,23 @@ std::string to_text(const RecipeBook& book) {
 }
 
 RecipeBook book_from(std::string_view text, const std::string& object) {
-  const ParsedJson json = parse_json(text, object);
-  const std::uint64_t version = require_format(json, k_recipes_format, object, k_version_of_references);
   RecipeBook book;
-  for (const ParsedJson& value : array_member(json, "recipes", object))
-    book.recipes.push_back(recipe_from(value, version, object));
+  std::optional<Error> wrong;  // comes behind what the version says: a newer one may have other recipes
+  // A book of a large checkpoint has a hundred thousand, each many times as large as a document as it is here.
+  const ParsedJson json = parse_elements(text, object, "recipes", [&](ParsedJson&& value) {
+    if (wrong) return;
+    try {
+      book.recipes.push_back(recipe_from(value, object));
+    } catch (const Error& error) {
+      wrong = error;
+    }
+  });
+  const std::uint64_t version = require_format(json, k_recipes_format, object, k_version_of_references);
+  array_member(json, "recipes", object);
+  if (wrong) throw Error(*wrong);
+  if (version < k_version_of_references &&
+      std::ranges::any_of(book.recipes, [](const Recipe& recipe) { return recipe.reference.has_value(); }))
+    throw Error(Fault::corrupt, object, fmt::format("a recipe names a model, and version {} has none such", version));
   if (json.contains("squashed")) book.squashed = string_member(json, "squashed", object);
   return book;
 }

@@ -130,12 +130,50 @@ TEST_CASE("members one by one are those of the document, in the order of the tex
   CHECK(fault_of([&] { parse_members(object, "thing", refused); }) == Fault::unsupported);
 }
 
-TEST_CASE("a member of very many values is refused before it takes memory") {
-  const auto ones = [](std::size_t count) {
-    std::string text = "{\"a\":1,\"b\":[1";
-    for (std::size_t i = 1; i < count; ++i) text += ",1";
-    return text + "],\"c\":[1]}";
+TEST_CASE("elements one by one are those of the array, and the rest is the document without them") {
+  const auto check = [](const std::string& text, const char* array, const std::string& elements,
+                        const std::string& rest) {
+    CAPTURE(text);
+    ParsedJson found = ParsedJson::array();
+    const auto take = [&](ParsedJson&& value) { found.push_back(std::move(value)); };
+    CHECK(parse_elements(text, "thing", array, take) == parse_json(rest, "thing"));
+    CHECK(found == parse_json(elements, "thing"));
   };
+  const std::string object = R"({"z":{"a":[{"b":[]},1]},"a":[1,{"a":[2,[3]],"b":{}},[],{},null,["a"]],"b":[["b"]]})";
+  check(object, "a", R"([1,{"a":[2,[3]],"b":{}},[],{},null,["a"]])", R"({"z":{"a":[{"b":[]},1]},"a":[],"b":[["b"]]})");
+  check(object, "b", R"([["b"]])", R"({"z":{"a":[{"b":[]},1]},"a":[1,{"a":[2,[3]],"b":{}},[],{},null,["a"]],"b":[]})");
+  check(object, "z", "[]", object);  // no array
+  check(object, "c", "[]", object);
+  check(R"({"a":[]})", "a", "[]", R"({"a":[]})");
+  for (const std::string text :
+       {"[]", R"([{"a":[1]}])", "1", R"({"a":[],"a":[]})", R"({"a":[1,]})", R"({"a":[{"b":1,"b":2}]})"}) {
+    CAPTURE(text);
+    CHECK(fault_of([&] { parse_elements(text, "thing", "a", [](ParsedJson&&) {}); }) == Fault::corrupt);
+  }
+  const auto refused = [](ParsedJson&&) { throw Error(Fault::unsupported, "", ""); };
+  CHECK(fault_of([&] { parse_elements(object, "thing", "a", refused); }) == Fault::unsupported);
+}
+
+// An object with a member "b" of so many values and one more, the array itself.
+std::string ones(std::size_t count) {
+  std::string text = "{\"a\":1,\"b\":[1";
+  for (std::size_t i = 1; i < count; ++i) text += ",1";
+  return text + "],\"c\":[1]}";
+}
+
+TEST_CASE("an element, or a member beside the array, of very many values is refused before it takes memory") {
+  const auto parsing_elements = [](const std::string& text, const char* array) {
+    return fault_of([&] { parse_elements(text, "thing", array, [](ParsedJson&&) {}); });
+  };
+  CHECK(parsing_elements(ones(999'999), "c") == std::nullopt);
+  CHECK(parsing_elements(ones(1'000'000), "c") == Fault::corrupt);
+  CHECK(parsing_elements(ones(2'000'000), "b") == std::nullopt);  // each of them is one
+  const std::string element = ones(999'990);
+  CHECK(parsing_elements("{\"c\":[" + element + "," + element + "]}", "c") == std::nullopt);
+  CHECK(parsing_elements("{\"c\":[" + ones(1'000'000) + "]}", "c") == Fault::corrupt);
+}
+
+TEST_CASE("a member of very many values is refused before it takes memory") {
   CHECK(parsing_members(ones(999'999)) == std::nullopt);  // and the array itself
   CHECK(parsing_members(ones(1'000'000)) == Fault::corrupt);
   CHECK(parsing(ones(1'000'000)) == std::nullopt);

@@ -53,8 +53,12 @@ def strict_header(text, what):
     """The header of a safetensors file: of none of its members there is very much."""
     members = strict_json(text, dict, what)
     for name, value in members.items():
-        require(_values(value) <= MOST_VALUES, f"{what}: {name!r} holds more than {MOST_VALUES} values")
+        require_bounded(value, f"{what}: {name!r}")
     return members
+
+
+def require_bounded(value, what):
+    require(_values(value) <= MOST_VALUES, f"{what} holds more than {MOST_VALUES} values")
 
 
 def is_count(value):

@@ -13,7 +13,7 @@ from pathlib import Path
 import contested
 from blake3 import blake3
 from delta import Delta, Named, check_content, check_path, check_seal
-from refusal import is_count, require, strict_json
+from refusal import is_count, require, require_bounded, strict_json
 
 INLINE_FILE, INLINE_TOTAL = 64 << 10, 256 << 10
 PACKED = 1 << 20
@@ -150,6 +150,8 @@ class Repository:
             require(key == f"recipes/{commit.id}/{digest}.json" and blake3(self._read(key)) == digest,
                     f"{key}: does not have its digest")
             document = self._document(key, "wdelta-recipes", newest=2)
+            for each in [*document["recipes"], *(document[name] for name in document.keys() - {"recipes"})]:
+                require_bounded(each, key)
             books[digest] = [_recipe(value, document["version"], key) for value in document["recipes"]]
         require(commit.recipes in books, f"{commit.id}: the book that was written with it is not there")
         return books

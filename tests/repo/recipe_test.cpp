@@ -125,10 +125,27 @@ TEST_CASE("a book that refers to models is of a version that older readers refus
     json["version"] = version;
     CHECK(fault_of([&] { book_from(json.dump(), "book"); }) == Fault::unsupported);
   }
+  // Whatever a newer version may say.
+  json["version"] = 3;
+  for (const Json& recipe : {Json("c"), Json{{"digest", 1}}, Json::object()}) {
+    json["recipes"] = Json::array({recipe});
+    CHECK(fault_of([&] { book_from(json.dump(), "book"); }) == Fault::unsupported);
+  }
   // Version 1 knows only objects.
   json = Json::parse(text);
   json["version"] = 1;
   CHECK(fault_of([&] { book_from(json.dump(), "book"); }) == Fault::corrupt);
+}
+
+TEST_CASE("what a book holds besides its recipes takes no more memory than a million values do") {
+  const auto with_ones = [](std::size_t count) {
+    std::string ones = R"("more":[1)";
+    for (std::size_t i = 1; i < count; ++i) ones += ",1";
+    std::string text = to_text(RecipeBook{{whole("a", 10)}, {}});
+    return fault_of([&] { book_from(text.insert(1, ones + "],"), "book"); });
+  };
+  CHECK(with_ones(999'999) == std::nullopt);
+  CHECK(with_ones(1'000'000) == Fault::corrupt);
 }
 
 TEST_CASE("a reference with members of another form, or that leads elsewhere, is refused") {
