@@ -12,7 +12,7 @@ namespace wdelta {
 PreviousCheckpoint::PreviousCheckpoint(const Repository& repository, const Commit& parent, const RecipeGraph& graph,
                                        const std::optional<PushState>& state, const Engine& engine,
                                        const Execution& execution, FilesAtHand at_hand)
-    : parent_(&parent), finder_(repository, graph, engine, execution), at_hand_(std::move(at_hand)) {
+    : parent_(&parent), graph_(&graph), finder_(repository, graph, engine, execution), at_hand_(std::move(at_hand)) {
   if (state && state->commit == parent.id) state_ = state;
   try {
     open();
@@ -67,8 +67,10 @@ void PreviousCheckpoint::open() {
         if (opened_file->stamp() != stamp) throw Error(Fault::local, path.string(), "was changed since it was pushed");
         return opened_file;
       };
-    } else {
+    } else if (graph_->can_make(identity.digest)) {
       opened.open = [this, identity] { return finder_.find(identity).reader(); };
+    } else {
+      continue;  // lost: what is compared with nothing is stored whole
     }
     (is_weights(identity.path) ? files : opaque_files_).push_back(std::move(opened));
   }

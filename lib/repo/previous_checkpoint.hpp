@@ -22,9 +22,10 @@ namespace wdelta {
 using FilesAtHand = std::map<std::string, std::function<std::shared_ptr<const ByteReader>()>>;
 
 /// The checkpoint of the parent commit, to compare a new one with. Its files are read where the last push from here
-/// found them, if they still lie there unchanged, else out of the repository. A local file is a guess until its digest
-/// is known, and may go at any moment, when a trainer rotates it: whoever compares with it checks that, and calls
-/// distrust() when the guess was wrong, or when reading threw and it may_be_to_blame_for() that.
+/// found them, if they still lie there unchanged, else out of the repository; those that it has no way to are left out.
+/// A local file is a guess until its digest is known, and may go at any moment, when a trainer rotates it: whoever
+/// compares with it checks that, and calls distrust() when the guess was wrong, or when reading threw and it
+/// may_be_to_blame_for() that.
 class PreviousCheckpoint {
  public:
   /// `parent` and `graph` must outlive it. `at_hand`: files of the parent that need not be looked for.
@@ -53,6 +54,7 @@ class PreviousCheckpoint {
   std::optional<std::filesystem::path> local_file(const std::string& place) const;
 
   const Commit* parent_;
+  const RecipeGraph* graph_;
   VersionFinder finder_;
   std::optional<PushState> state_;
   FilesAtHand at_hand_;

@@ -72,6 +72,23 @@ void add_recipes_of(RecipeGraph& graph, const Repository& repository, const Comm
   graph.settle();
 }
 
+// A commit that builds on what is lost could not be pulled. Returns whether what is lost is to be stored again: then
+// `parent` goes without it. Whoever asks for all of it whole wants nothing to be relied on unseen.
+bool forget_lost(Parent& parent, const Store& store, AnchorChoice anchor, const Execution& execution) {
+  if (anchor != AnchorChoice::now) {
+    const auto lost = find_lost(store, *parent.commit, parent.recipes, execution.stop);
+    if (!lost) return false;
+    const bool is_restored = anchor == AnchorChoice::automatic;
+    execution.progress->note(fmt::format(
+        "{}: is lost or cut short, and commit {} needs it: {}", *lost, parent.commit->id.hex().substr(0, 12),
+        is_restored ? "what cannot be made any more is stored whole"
+                    : "so does this one; wdelta push --repair --base DIR REPO restores it from a copy"));
+    if (!is_restored) return false;
+  }
+  parent.forget_lost(store);
+  return true;
+}
+
 bool is_same_commit(const Manifest& tip, const Manifest& next) {
   const auto same_file = [](const ManifestFile& a, const ManifestFile& b) {
     return a.identity == b.identity && a.executable == b.executable;
@@ -262,8 +279,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
     at_hand = std::move(base.at_hand);
     report.base = base.report;
   }
-  // Whoever asks for all of it whole wants to rely on nothing that is lost.
-  if (options.anchor == AnchorChoice::now && parent.commit) parent.forget_lost(repository.store());
+  const bool restores = parent.branch.commit && forget_lost(parent, repository.store(), options.anchor, execution);
   if (options.source) add_recipes_of(parent.recipes, repository, *options.source);
   if (options.at_hand && parent.commit && options.at_hand->commit == parent.commit->id)
     at_hand = options.at_hand->files;
@@ -298,7 +314,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.kept = keeper.kept();
   if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
-    if (options.anchor == AnchorChoice::now) {
+    if (restores) {
       const std::vector<Recipe>& added = keeper.objects().recipes();  // of what was lost
       if (!added.empty()) repository.put_book(report.id, {added, {}});
       const RecipeBook book{book_for(manifest, parent.recipes, added), {}};

@@ -333,17 +333,22 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
   return book;
 }
 
-std::uint64_t RecipeGraph::cost_together(const std::vector<Digest>& files) const {
+std::vector<Recipe> RecipeGraph::needed_for(const std::vector<Digest>& files) const {
   std::map<Digest, Recipe> needed;
   for (const Digest& file : files) collect(file, needed);
+  std::vector<Recipe> recipes;
+  for (auto& [digest, recipe] : needed) recipes.push_back(std::move(recipe));
+  return recipes;
+}
+
+std::uint64_t RecipeGraph::cost_together(const std::vector<Digest>& files) const {
   std::uint64_t bytes = 0;
-  for (const auto& [digest, recipe] : needed) bytes = add_costs(bytes, recipe.bytes.length);
+  for (const Recipe& recipe : needed_for(files)) bytes = add_costs(bytes, recipe.bytes.length);
   return bytes;
 }
 
 std::map<Digest, std::uint64_t> RecipeGraph::shares_of_cost(const std::vector<Digest>& files) const {
-  std::map<Digest, Recipe> needed;
-  for (const Digest& file : files) collect(file, needed);
+  const std::vector<Recipe> needed = needed_for(files);
   // A digest, what is made of it, and what that is to carry of it.
   struct Node {
     double cost_bytes = 0;
@@ -352,9 +357,9 @@ std::map<Digest, std::uint64_t> RecipeGraph::shares_of_cost(const std::vector<Di
   };
   std::map<Digest, Node> nodes;
   std::vector<const Recipe*> in_order;
-  for (const auto& [digest, recipe] : needed) {
+  for (const Recipe& recipe : needed) {
     in_order.push_back(&recipe);
-    nodes[digest].cost_bytes += static_cast<double>(recipe.bytes.length);
+    nodes[recipe.digest].cost_bytes += static_cast<double>(recipe.bytes.length);
     for (const Digest& base : std::set<Digest>(recipe.base.begin(), recipe.base.end())) {
       nodes[base].users.push_back(&recipe);
       nodes[base].size_of_users += static_cast<double>(recipe.size_bytes);

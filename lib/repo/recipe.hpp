@@ -110,6 +110,8 @@ class RecipeGraph {
   /// Bytes to fetch for `digest`, were it fetched alone, and what it is made of in two ways fetched twice: what the
   /// best way is found by.
   std::uint64_t cost(const Digest& digest) const { return ways_.at(digest).cost_bytes; }
+  /// The recipes that the best ways to these files take, those that cannot be made left out.
+  std::vector<Recipe> needed_for(const std::vector<Digest>& files) const;
   /// Bytes to fetch for all of these files together: what several are made of once.
   std::uint64_t cost_together(const std::vector<Digest>& files) const;
   /// That cost, divided among the files: what several files or versions are made of counts for each of these in

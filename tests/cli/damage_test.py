@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import unittest
+from pathlib import Path
 
 import safetensors
 import testing
@@ -219,6 +220,39 @@ class DamageTest(testing.Case):
             self.assert_same_tree(self.scratch / "out", step)
             self.run_ok("verify", f"{repo}@main")
             self.write("b/more", what)
+
+    def test_a_push_builds_on_nothing_that_is_lost(self):
+        for lose in (lambda anchor: os.truncate(anchor, 1000), Path.unlink):
+            for previous_is_here in (True, False):
+                for is_new in (True, False):
+                    with self.subTest(lose=lose, previous_is_here=previous_is_here, is_new=is_new):
+                        repo, _, step = self.two_steps("-q")
+                        lose(max(self.objects(repo), key=lambda path: path.stat().st_size))
+                        if not previous_is_here:
+                            step = step.rename(self.scratch / "elsewhere")
+                            shutil.copytree(step, self.scratch / "c")
+                            shutil.rmtree(step)
+                            step = self.scratch / "c"
+                        if is_new:
+                            self.write(step.name + "/more", "x")
+                        said = self.run_any("push", step, repo)
+                        self.assertEqual(said.code, 0, self.told(said))
+                        self.assertRegex(said.err, "objects/.*is lost or cut short")
+                        self.assert_comes_back(repo, step)
+                        self.assertNotIn("is lost", self.run_any("push", step, repo).err)
+                        for path in self.scratch.iterdir():
+                            shutil.rmtree(path)
+
+    def test_a_push_that_may_store_nothing_whole_says_what_is_lost(self):
+        repo, _, step = self.two_steps("-q")
+        max(self.objects(repo), key=lambda path: path.stat().st_size).unlink()
+        self.write("b/more", "x")
+        said = self.run_any("push", "--anchor=never", step, repo)
+        self.assertEqual(said.code, 0, self.told(said))
+        self.assertIn("push --repair --base DIR REPO", said.err)
+        self.run_fails(5, "verify", f"{repo}@main")
+        self.run_ok("push", "--repair", "--base", step, f"{repo}@main")
+        self.assert_comes_back(repo, step)
 
     def test_a_commit_that_a_branch_named_before_is_missed(self):
         repo, _, step = self.two_steps("-q")
