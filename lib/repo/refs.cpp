@@ -163,9 +163,10 @@ void Refs::require_exclusive_create() const {
     is_exclusive = !settings || store_->refuses_to_create(k_settings_key, *settings);
   }
   if (is_exclusive) return;
-  throw Error(Fault::unsupported, store_->name(),
-              "the repository's branches are moved by exclusive creation, which this store cannot do",
-              "push to a new repository here");
+  throw Error(
+      Fault::unsupported, store_->name(),
+      "the repository's branches are moved by exclusive creation, which this store cannot do",
+      "some stores (Ceph) cannot while a bucket keeps versions: suspend that; or push to a new repository here");
 }
 
 void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {

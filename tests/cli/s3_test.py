@@ -385,6 +385,17 @@ class Writers(S3Case):
         self.assertEqual({key: after[key].content for key in before}, before)
         self.assertFalse([key for key in after if key not in before and ("/branches/" in key or "/tags/" in key)])
 
+    def test_parts_that_come_with_status_200_are_parts(self):
+        """As rclone's server sends them."""
+        self.serve()
+        self.write_weights("whole/model.safetensors", self.some_weights(1, 3_000_000))
+        self.write("whole/more.bin", self.random.randbytes(2_500_000))
+        self.run_ok("push", self.scratch / "whole", REPO)
+        self.s3.faults = [Fault("unmarked", 10**6, "^GET ")]
+        self.run_ok("pull", REPO, self.scratch / "pulled")
+        self.assert_same_tree(self.scratch / "pulled", self.scratch / "whole")
+        self.run_ok("verify", REPO)
+
     def test_what_is_left_makes_a_file_whose_whole_object_has_other_bytes(self):
         self.serve()
         tensors = self.some_weights(1, 3_000_000)
@@ -673,13 +684,22 @@ class Failures(S3Case):
         self.assert_tells(8, "no credentials", "AWS_ACCESS_KEY_ID", AWS_ACCESS_KEY_ID=None)
         self.assert_tells(8, "not in region us-west-1", f"AWS_REGION={s3_emulator.REGION}", AWS_REGION="us-west-1")
         self.assert_tells(8, "session token", "new credentials", AWS_SESSION_TOKEN="old")
+        self.s3.faults = [Fault("status:403:AccessDenied", 100)]
+        self.assert_tells(8, "access was denied to the key of AWS_ACCESS_KEY_ID", "rights")
+        self.s3.faults = [Fault("status:403:UserSuspended", 100)]
+        self.assertNotIn("hint", self.run_fails(8, "push", self.checkpoint, REPO, says="UserSuspended").err)
+        self.s3.faults = []
         self.assert_tells(2, "is no http or https URL", "https://", AWS_ENDPOINT_URL="ftp://host")
         del self.s3.buckets["bucket"]
         self.assert_tells(4, "there is no bucket bucket", "AWS_ENDPOINT_URL")
 
     def test_a_full_store(self):
-        self.s3.faults = [Fault("status:507", 100, "^PUT .*objects")]
-        self.assert_tells(8, "the store is full", "quota")
+        for status in ("507", "403:QuotaExceeded"):  # the second is Ceph's
+            self.s3.faults = [Fault(f"status:{status}", 100, "^PUT .*objects")]
+            self.assert_tells(8, "the store is full", "quota")
+
+    def test_an_endpoint_that_speaks_no_tls(self):
+        self.assert_tells(8, "wrong version number\nhint", "speak http", AWS_ENDPOINT_URL=self.s3.url.replace("http:", "https:"))
 
     def test_a_server_that_is_not_there(self):
         self.assert_tells(8, "after 4 tries", "endpoint", AWS_ENDPOINT_URL="http://127.0.0.1:1")

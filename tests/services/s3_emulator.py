@@ -50,7 +50,7 @@ class Refusal(Exception):
 class Fault:
     """What goes wrong with the next requests: `kind`, for `count` of those that `matches` (method and path) describes.
 
-    status:N      answers N, with nothing done
+    status:N      answers N, with nothing done; status:N:CODE with that code
     timeout       answers 400 RequestTimeout, with nothing done, as AWS does when a body comes too slowly
     sends-on:URL TEXT   answers 307 with that place to go to ("{path}": the request's) and that text, with nothing done
     says:TEXT     answers 200 and that text, with nothing done
@@ -63,6 +63,7 @@ class Fault:
     elsewhere     sends a reader on to another address, as the Hub's gateway does
     expired       does so with an address that is not good any more
     beginning     sends an object's first bytes whichever were asked for, and says so
+    unmarked      sends a part of an object with status 200, saying which it is
     claims:N      says that an object has N bytes, or "*", when it sends a part of it
     """
 
@@ -156,9 +157,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             body = self.read_body()
             self.fault = self.s3.fault_for(request)
             if self.fault and self.fault.kind.startswith("status:"):
-                status = int(self.fault.kind[7:])
-                raise Refusal(status, {503: "SlowDown", 429: "TooManyRequests", 507: "QuotaExceeded"}.get(status, "Odd"),
-                              **self.fault.headers)
+                status, _, code = self.fault.kind[7:].partition(":")
+                known = {"503": "SlowDown", "429": "TooManyRequests", "507": "QuotaExceeded"}
+                raise Refusal(int(status), code or known.get(status, "Odd"), **self.fault.headers)
             if self.fault and self.fault.kind == "timeout":
                 raise Refusal(400, "RequestTimeout")
             if self.fault and self.fault.kind.startswith("sends-on:"):
@@ -299,7 +300,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.fault and self.fault.kind.startswith("claims:"):
             size = self.fault.kind[7:]
         headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{size}"
-        self.reply(206, part, **headers)
+        self.reply(200 if self.fault and self.fault.kind == "unmarked" else 206, part, **headers)
 
     def put(self, bucket, key, body):
         found = bucket.get(key)

@@ -352,6 +352,7 @@ TEST_CASE("a part is the one that was asked for, of what is known of the whole, 
     CHECK(fault_of([&] { require_part(part(other), 5, 100, "object"); }) == Fault::network);
   }
   CHECK(whole_size_of({200, {}, "abc"}, "object") == 3);
+  CHECK(whole_size_of({200, {{"Content-Range", "bytes 0-2/9"}}, "abc"}, "object") == 9);
   CHECK(whole_size_of(part("bytes 0-2/3"), "object") == 3);
   CHECK(whole_size_of(part("bytes 0-2/50000000000000"), "object") == 50'000'000'000'000);
   for (const char* bad : {"bytes 0-2/*", "bytes 0-2/2", "bytes 1-3/9", "bytes 0-2/281474976710656",

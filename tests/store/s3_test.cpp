@@ -162,6 +162,8 @@ TEST_CASE("what is no list is the network's fault") {
     CHECK(fault_of([&] { parse_s3_list(bad, "list"); }) == Fault::network);
   }
   CHECK(fault_of([] { parse_s3_upload_id("<InitiateMultipartUploadResult/>", "x"); }) == Fault::network);
+  CHECK(fault_of([] { parse_s3_upload_id("<Error><UploadId>a</UploadId></Error>", "x"); }) == Fault::network);
+  CHECK(parse_s3_upload_id("<InitiateMultipartUpload><UploadId>a</UploadId></InitiateMultipartUpload>", "x") == "a");
 }
 
 TEST_CASE("a list that is cut anywhere is refused") {

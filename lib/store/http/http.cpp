@@ -87,7 +87,7 @@ void require_part(const HttpResponse& response, std::uint64_t offset, std::optio
 
 std::uint64_t whole_size_of(const HttpResponse& response, const std::string& object) {
   const std::uint64_t came_bytes = response.text.size();
-  if (response.status != 206) return came_bytes;
+  if (!response.is_part()) return came_bytes;
   require_part(response, 0, std::nullopt, object);
   const std::uint64_t size_bytes = *response.whole_size_bytes();
   if (came_bytes > size_bytes)

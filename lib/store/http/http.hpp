@@ -36,6 +36,8 @@ struct HttpResponse {
   std::string text;  ///< the body, unless it went to a sink
 
   bool is_success() const { return status >= 200 && status < 300; }
+  /// Whether the body is a part of the whole: some services send one that says so with status 200 (rclone serve s3).
+  bool is_part() const { return status == 206 || (status == 200 && header("content-range") != nullptr); }
   /// The value of the last header of that name, whatever its case; null when there is none.
   const std::string* header(std::string_view name) const;
   /// The same; empty when there is none.

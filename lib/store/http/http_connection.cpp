@@ -71,6 +71,9 @@ void set_up(CURL* easy, const HttpRequest& request, const NetworkOptions& option
 HttpFailure failure_of(CURLcode code, const char* detail) {
   using Kind = HttpFailure::Kind;
   const std::string what = *detail != '\0' ? detail : libcurl().easy_strerror(code);
+  // So OpenSSL says that what came is no TLS.
+  if (code == CURLE_SSL_CONNECT_ERROR && what.find("wrong version number") != what.npos)
+    return {Kind::refused, what, "the server may speak http, not https: check the endpoint"};
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:

@@ -166,7 +166,8 @@ S3PartList parse_s3_parts(std::string_view text, const std::string& object) {
 std::string parse_s3_upload_id(std::string_view text, const std::string& object) {
   std::string id;
   scan_xml(text, object, [&](const std::string& path, const std::string& value) {
-    if (path == "InitiateMultipartUploadResult/UploadId") id = value;
+    // Its root is called InitiateMultipartUploadResult, and by some stores something else.
+    if (below_root(path) == "UploadId" && !path.starts_with("Error/")) id = value;
   });
   require_root(!id.empty(), "beginning of an upload", object);
   return id;

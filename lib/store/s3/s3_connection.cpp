@@ -235,16 +235,18 @@ Error S3Connection::error_of(const S3Response& response, const std::string& obje
     return with(Fault::network, fmt::format("bucket {} is not in region {}", bucket_, access_.region),
                 region.empty() ? "set AWS_REGION" : "set AWS_REGION=" + region);
   }
+  // Before the statuses: Ceph says it with 403.
+  if (status == 507 || code == "QuotaExceeded" || code == "XMinioStorageFull" || code == "TooManyBuckets")
+    return with(Fault::network, fmt::format("the store is full ({})", told),
+                "make room there, or have the quota raised; what was pushed so far is not lost");
   if (status == 401 || status == 403) {
     if (access_.key_id.empty())
       return with(Fault::network, fmt::format("access was denied, and there are no credentials ({})", told),
                   k_credentials_hint);
-    return with(Fault::network, fmt::format("access was denied to the key of {} ({})", key_source, told),
-                "its rights must include listing, reading and, to push, writing");
+    return with(
+        Fault::network, fmt::format("access was denied to the key of {} ({})", key_source, told),
+        code.empty() || code == "AccessDenied" ? "its rights must include listing, reading and, to push, writing" : "");
   }
-  if (status == 507 || code == "QuotaExceeded" || code == "XMinioStorageFull" || code == "TooManyBuckets")
-    return with(Fault::network, fmt::format("the store is full ({})", told),
-                "make room there, or have the quota raised; what was pushed so far is not lost");
   if (code == "EntityTooLarge" || status == 413)
     return with(Fault::unsupported, fmt::format("the store does not take objects of this size ({})", told), "");
   if (status == 404 && response.is_elsewhere)

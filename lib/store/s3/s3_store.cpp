@@ -46,7 +46,7 @@ void fetch_range(S3Connection& connection, const S3Request& request, const Found
   std::uint64_t begin = range.offset;  // of the request under way
   S3Request read = request;
   read.sink = [&](const HttpResponse& head, std::span<const std::uint8_t> bytes) {
-    if (head.status != 206)
+    if (!head.is_part())
       throw Error(Fault::unsupported, object, "the store sends all of an object when asked for a part of it");
     const std::string* etag = head.header("etag");
     if (!found.etag.empty() && etag != nullptr && without_weakness(*etag) != without_weakness(found.etag))
