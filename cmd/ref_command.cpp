@@ -56,7 +56,11 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
     throw Error(Fault::conflict, name, fmt::format("names commit {} already", before.commit->hex().substr(0, 12)),
                 "--force moves it");
   }
-  if (before.commit != commit.id) refs.move(kind, name, before, commit.id, context.execution());
+  if (before.commit == commit.id) {
+    refs.confirm(kind, name, before, context.execution());
+  } else {
+    refs.move(kind, name, before, commit.id, context.execution());
+  }
   require_recipes(repository, commit);  // gc may have been at work
   if (context.json) {
     context.print({{word_for(kind), name}, {"commit", commit.id.hex()}});

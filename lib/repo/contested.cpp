@@ -86,8 +86,8 @@ std::vector<ContestedEntry> ContestedEntries::forks(std::optional<std::int64_t> 
   std::set<std::string> counted;
   for (const ContestedEntry& entry : line()) counted.insert(entry.write);
   const auto is_left = [&](const ContestedEntry& entry) {
-    // Its writer lists a settle time and a tick behind its upload, and then needs a moment to withdraw it.
-    const bool is_fresh = now_ms && settled_ms(entry) + contest_.settle.count() + 2 * contest_.tick.count() > *now_ms;
+    // Its writer lists a settle time and two ticks behind its upload, and then needs a moment to withdraw it.
+    const bool is_fresh = now_ms && settled_ms(entry) + (contest_.settle + 2 * contest_.tick).count() > *now_ms;
     return !counted.contains(entry.write) && !withdrawn_.contains(entry.write) && !is_fresh;
   };
   std::set<std::string> built_upon;

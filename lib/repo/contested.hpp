@@ -74,7 +74,9 @@ class ContestedEntries {
   std::vector<ContestedEntry> forks(std::optional<std::int64_t> now_ms) const;
 
  private:
-  std::int64_t settled_ms(const ContestedEntry& entry) const { return entry.written_ms + contest_.settle.count(); }
+  std::int64_t settled_ms(const ContestedEntry& entry) const {
+    return entry.written_ms + (contest_.settle + contest_.tick).count();
+  }
 
   Contest contest_;
   std::map<std::string, ContestedEntry> entries_;  // by write id

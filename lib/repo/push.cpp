@@ -168,7 +168,8 @@ void put_tag(Repository& repository, const std::optional<std::string>& tag, cons
              const Execution& execution) {
   if (!tag) return;
   const RefState state = read_free_tag(repository, *tag, commit, execution);
-  if (!state.commit) repository.refs().move(RefKind::tag, *tag, state, commit, execution);
+  if (state.commit) return repository.refs().confirm(RefKind::tag, *tag, state, execution);
+  repository.refs().move(RefKind::tag, *tag, state, commit, execution);
 }
 
 void note_forks(const Repository& repository, const std::string& branch, const Execution& execution) {
@@ -314,6 +315,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.kept = keeper.kept();
   if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
+    repository.refs().confirm(RefKind::branch, options.branch, parent.branch, execution);
     if (restores) {
       const std::vector<Recipe>& added = keeper.objects().recipes();  // of what was lost
       if (!added.empty()) repository.put_book(report.id, {added, {}});

@@ -67,6 +67,9 @@ class Refs {
   /// Those of all of them.
   std::vector<Fork> forks(RefKind kind) const;
 
+  /// For whoever is about to report that it stands where read_to_move() said, without moving it: throws conflict when
+  /// that was not decided yet and another entry won. Takes up to the settle time where entries are contested.
+  void confirm(RefKind kind, const std::string& name, const RefState& state, const Execution& execution) const;
   /// Moves it from `before` to `commit`. Throws conflict when someone else moved it first, network when it cannot be
   /// told whether it was moved. Takes the settle time where entries are contested.
   void move(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,

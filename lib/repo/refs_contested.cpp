@@ -45,7 +45,8 @@ void wait_steadily(std::chrono::milliseconds time, const std::stop_token& stop) 
 }
 
 void Refs::settle(const Execution& execution) const {
-  wait_(contest_->settle + contest_->tick, execution.stop);
+  // A settle time and a tick decide; one tick more, and readers, who know the time to a tick only, see it as well.
+  wait_(contest_->settle + 2 * contest_->tick, execution.stop);
   execution.check_stop();
 }
 
@@ -148,6 +149,20 @@ void Refs::move_contested(RefKind kind, const std::string& name, const RefState&
   }
   withdraw(kind, name, before, writes);
   throw moved_meanwhile(kind, name);
+}
+
+void Refs::confirm(RefKind kind, const std::string& name, const RefState& state, const Execution& execution) const {
+  if (!contest_ || state.number == 0) return;
+  const auto is_decided = [&](const ContestedEntries& entries, std::optional<std::int64_t> now_ms) {
+    return std::ranges::any_of(entries.line(now_ms),
+                               [&](const ContestedEntry& entry) { return entry.write == state.write; });
+  };
+  const Seen seen = look(kind, name);
+  const auto found = seen.series.find(name);
+  if (seen.now_ms && found != seen.series.end() && is_decided(found->second, seen.now_ms)) return;
+  execution.progress->begin("waiting for the store to settle", 0);
+  settle(execution);
+  if (!is_decided(entries_of(kind, name), std::nullopt)) throw moved_meanwhile(kind, name);
 }
 
 std::vector<Fork> Refs::forks(RefKind kind, const std::string& name) const {

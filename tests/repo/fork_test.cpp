@@ -149,7 +149,48 @@ TEST_CASE("a reader does not see what is not decided yet where the store tells t
   CHECK(refs.list(RefKind::branch).empty());
   CHECK(refs.read_to_move(RefKind::branch, "main", SilentExecution()).commit == commit);
   now_ms += 50;
+  CHECK(refs.read(RefKind::branch, "main").number == 0);  // another one of its tick may have been written behind it
+  now_ms += 1;
   CHECK(refs.read(RefKind::branch, "main").commit == commit);
+}
+
+TEST_CASE("that a branch stands where it should already is said only once that is decided") {
+  for (const bool tells_time : {true, false}) {
+    CAPTURE(tells_time);
+    MemoryTraits traits;
+    std::int64_t now_ms = 1'000'000;
+    const Contest contest{std::chrono::milliseconds(50), std::chrono::milliseconds(10)};
+    traits.contest = contest;
+    traits.now_ms = [&] { return now_ms; };
+    traits.tells_time = tells_time;
+    MemoryStore store(std::make_shared<MemoryBucket>(traits));
+    std::function<void()> meanwhile = [] {};
+    std::size_t waits = 0;
+    const Refs refs(store, contest, [&](std::chrono::milliseconds time, const std::stop_token&) {
+      ++waits;
+      meanwhile();
+      now_ms += time.count();
+    });
+    const auto write = [&](const char* text, char id) {
+      const RefEntry entry{blake3(text), std::string(32, id), no_entry_before()};
+      store.create(contested_key("branches/main/", 1, entry.write, entry.before), to_text(entry));
+    };
+    const SilentExecution execution;
+    refs.confirm(RefKind::branch, "main", refs.read_to_move(RefKind::branch, "main", execution), execution);
+    CHECK(waits == 0);
+    write("x", 'b');
+    const RefState seen = refs.read_to_move(RefKind::branch, "main", execution);
+    CHECK(seen.commit == blake3("x"));
+    refs.confirm(RefKind::branch, "main", seen, execution);
+    CHECK(waits == 1);
+    refs.confirm(RefKind::branch, "main", seen, execution);
+    CHECK(waits == (tells_time ? 1 : 2));
+    // One of the same tick that comes first was still on its way.
+    store.remove(contested_key("branches/main/", 1, std::string(32, 'b'), no_entry_before()));
+    write("x", 'b');
+    meanwhile = [&] { write("y", 'a'); };
+    CHECK(fault_of([&] { refs.confirm(RefKind::branch, "main", seen, execution); }) == Fault::conflict);
+  }
 }
 
 TEST_CASE("who is late already writes nothing, and a move that is broken off while it waits says that it was") {
