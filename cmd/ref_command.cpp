@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "base/printable.hpp"
 #include "format.hpp"
+#include "repo/gc_plan.hpp"
 #include "repo/version_finder.hpp"
 
 #include <fmt/format.h>
@@ -56,12 +57,14 @@ int run(const RefArguments& arguments, RefKind kind, Context& context) {
     throw Error(Fault::conflict, name, fmt::format("names commit {} already", before.commit->hex().substr(0, 12)),
                 "--force moves it");
   }
+  const bool was_planned = spare_from_plan(repository, commit.id);
   if (before.commit == commit.id) {
     refs.confirm(kind, name, before, context.execution());
   } else {
     refs.move(kind, name, before, commit.id, context.execution());
   }
   require_recipes(repository, commit);  // gc may have been at work
+  if (was_planned) require_spared(repository, commit.id);
   if (context.json) {
     context.print({{word_for(kind), name}, {"commit", commit.id.hex()}});
   } else if (!context.quiet) {

@@ -8,6 +8,7 @@
 #include "repo/stored_objects.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -20,20 +21,36 @@ namespace wdelta {
 
 namespace {
 
-constexpr const char* k_clock_key = "gc/clock";
+constexpr std::string_view k_clock_prefix = "gc/clock";
 
 // What time it is where the store is: clocks of machines that share one differ.
 std::int64_t clock_of(Store& store, const Execution& execution) {
   constexpr int k_most_looks = 10;  // a list may lag behind what was written
+  // Of a name of its own: another gc may have been killed, and left its time.
+  const std::string key = fmt::format("{}-{}", k_clock_prefix, random_hex(16));
   for (int look = 0; look < k_most_looks; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     execution.check_stop();
-    store.put(k_clock_key, "");  // each time: another gc may have removed it
+    store.put(key, "");  // each time: another gc may have removed it
     for (const Store::Listed& listed : store.list("gc/")) {
-      if (listed.key == k_clock_key) return listed.written_ms / 1000;
+      if (listed.key == key) return listed.written_ms / 1000;
     }
   }
-  throw Error(Fault::network, k_clock_key, "the store does not list it although it was just written");
+  throw Error(Fault::network, key, "the store does not list it although it was just written");
+}
+
+void remove_clocks(Store& store) {
+  for (const Store::Listed& listed : store.list("gc/")) {
+    if (listed.key.starts_with(k_clock_prefix)) store.remove(listed.key);
+  }
+}
+
+// Since when there is a plan, for everybody who begins to push, rounded up: gc read what it is made of before.
+std::optional<std::int64_t> plan_written_s(const Store& store) {
+  for (const Store::Listed& listed : store.list("gc/")) {
+    if (listed.key == k_gc_plan_key) return (listed.written_ms + 999) / 1000;
+  }
+  return std::nullopt;
 }
 
 // Commits that no entry of any branch or tag, old ones included, leads to: pushes that never came to their end.
@@ -71,6 +88,12 @@ std::vector<NamedCommit> ever_named_in(const Repository& repository) {
   return named;
 }
 
+std::vector<Recipe> recipes_of(const HistoryBook& book) {
+  std::vector<Recipe> recipes;
+  for (const Recipe* recipe : book.recipes) recipes.push_back(*recipe);
+  return recipes;
+}
+
 // What becomes of books once some commits are given up.
 struct BookChanges {
   std::map<Digest, RecipeBook> new_books;  // by commit: each in place of all that it has
@@ -104,12 +127,26 @@ BookChanges changes_after(const History& history, const std::set<Digest>& given_
   return changes;
 }
 
-// A commit that has got a name since the history was read is wanted: its books stay.
-void spare_named(BookChanges& changes, const Repository& repository) {
+// What counts when it is told how long a thing was needed.
+struct GcTime {
+  std::int64_t now_s;  // by the store's clock
+  std::chrono::seconds grace;
+
+  bool is_past(std::int64_t since_ms) const { return since_ms / 1000 + grace.count() <= now_s; }
+};
+
+// Those that a branch or tag stands at, or did a grace time ago.
+std::set<Digest> named_lately(const std::vector<NamedCommit>& ever_named, const GcTime& time) {
   std::set<Digest> named;
-  for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
-    for (const auto& [name, ref] : repository.refs().list(kind)) named.insert(*ref.commit);
+  for (const auto& [id, until_ms] : ever_named) {
+    if (!until_ms || !time.is_past(*until_ms)) named.insert(id);
   }
+  return named;
+}
+
+// A commit that has got a name since the history was read is wanted: its books stay.
+void spare_named(BookChanges& changes, const Repository& repository, const GcTime& time) {
+  const std::set<Digest> named = named_lately(ever_named_in(repository), time);
   std::erase_if(changes.given_up, [&](const Digest& id) { return named.contains(id); });
   std::erase_if(changes.old_keys, [&](const std::string& key) {
     const auto commit = commit_of_book(key);
@@ -117,9 +154,9 @@ void spare_named(BookChanges& changes, const Repository& repository) {
   });
 }
 
-void carry_out(BookChanges& changes, Repository& repository) {
+void carry_out(BookChanges& changes, Repository& repository, const History& history, const GcTime& time) {
   for (const auto& [id, book] : changes.new_books) changes.old_keys.erase(repository.put_book(id, book));
-  if (!changes.given_up.empty()) spare_named(changes, repository);
+  if (!changes.given_up.empty()) spare_named(changes, repository, time);
   // Those of commits that are given up last: where they are gone all else is done.
   std::vector<std::string> keys(changes.old_keys.begin(), changes.old_keys.end());
   std::stable_partition(keys.begin(), keys.end(), [&](const std::string& key) {
@@ -128,21 +165,28 @@ void carry_out(BookChanges& changes, Repository& repository) {
   });
   repository.store().flush();
   repository.store().remove_all(keys);
+  if (changes.given_up.empty()) return;
+  // Whoever named one of them meanwhile may have found its books where they were.
+  const std::set<Digest> named = named_lately(ever_named_in(repository), time);
+  std::erase_if(changes.given_up, [&](const Digest& id) {
+    if (!named.contains(id)) return false;
+    for (const HistoryBook& book : history.at(id).books) {
+      if (!book.squashed) repository.put_book(id, RecipeBook{recipes_of(book), {}});
+    }
+    return true;
+  });
+  repository.store().flush();
 }
 
-// Those that squash gave up, and whose names were taken away, if they had any, a grace time ago or longer.
-std::set<Digest> expired(const History& history, const std::vector<NamedCommit>& ever_named, std::int64_t now_s,
-                         std::chrono::seconds grace) {
-  std::map<Digest, std::int64_t> named_until_ms;
-  for (const auto& [id, until_ms] : ever_named) {
-    if (until_ms) named_until_ms[id] = std::max(named_until_ms[id], *until_ms);
-  }
+// Those that squash gave up, and whose names were taken away, if they had any, a grace time ago or longer. What a name
+// stood for when names were read it may have left since, before the history was read, for a commit that is not in it.
+std::set<Digest> expired(const History& history, const std::vector<NamedCommit>& ever_named, const GcTime& time) {
+  const std::set<Digest> named = named_lately(ever_named, time);
   std::set<Digest> commits;
   for (const auto& [id, commit] : history.commits()) {
-    if (!history.is_given_up(id)) continue;
+    if (!history.is_given_up(id) || named.contains(id)) continue;
     for (const HistoryBook& book : commit.books) {
-      const std::int64_t since_ms = std::max(book.written_ms, named_until_ms[id]);
-      if (book.squashed && since_ms / 1000 + grace.count() <= now_s) commits.insert(id);
+      if (book.squashed && time.is_past(book.written_ms)) commits.insert(id);
     }
   }
   return commits;
@@ -183,24 +227,86 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
   return keys;
 }
 
+// In a directory, where that costs nothing, looks before each key whether there is a plan still.
+std::vector<std::string> remove_planned(Store& store, const std::vector<std::string>& keys, std::int64_t time_s) {
+  if (store.is_remote()) return store.remove_all_older(keys, time_s);
+  const bool is_by_plan = store.get(k_gc_plan_key) != nullptr;  // not with a grace time of 0
+  std::vector<std::string> removed;
+  for (const std::string& key : keys) {
+    if (is_by_plan && store.get(k_gc_plan_key) == nullptr) break;
+    if (store.remove_older(key, time_s)) removed.push_back(key);
+  }
+  return removed;
+}
+
+std::optional<Digest> commit_of_manifest(const std::string& key) {
+  return Digest::parse(std::filesystem::path(key).stem().string());
+}
+
+// The keys in pieces to be removed one behind the other, so that it can be stopped in between: no commit goes before
+// those that have it for their parent, nor anything of one that does not go itself. (What push --base has made of a
+// model is the parent of what it pushes, and that has its objects and its book before it is there: a plan of such a
+// moment does not know all of it.)
+std::vector<std::vector<std::string>> in_pieces(const std::set<std::string>& keys, const History& history,
+                                                const std::set<Digest>& unfinished) {
+  std::map<Digest, std::size_t> generations;  // of commits that go, behind each
+  std::set<Digest> kept;
+  std::set<std::string> kept_keys;
+  const std::vector<Digest> oldest_first = history.oldest_first();
+  for (auto id = oldest_first.rbegin(); id != oldest_first.rend(); ++id) {
+    if (!unfinished.contains(*id)) continue;
+    const HistoryCommit& commit = history.at(*id);
+    if (!keys.contains(commit_key(*id))) kept.insert(*id);
+    if (commit.parent) generations[*commit.parent] = std::max(generations[*commit.parent], generations[*id] + 1);
+    if (!kept.contains(*id)) continue;
+    if (commit.parent) kept.insert(*commit.parent);
+    for (const HistoryBook& book : commit.books) {
+      for (const Recipe* recipe : book.recipes) {
+        if (!recipe->reference) kept_keys.insert(object_key(recipe->bytes.object));
+      }
+    }
+  }
+  std::map<std::size_t, std::vector<std::string>> by_generation;
+  for (const std::string& key : keys) {
+    const bool is_manifest = key.starts_with("commits/");
+    const auto id = is_manifest ? commit_of_manifest(key) : commit_of_book(key);
+    if (kept_keys.contains(key) || (id && kept.contains(*id))) continue;
+    by_generation[is_manifest && id ? generations[*id] : 0].push_back(key);
+  }
+  constexpr std::size_t k_piece = 1000;
+  std::vector<std::vector<std::string>> pieces;
+  for (const auto& [generation, all] : by_generation) {
+    for (std::size_t begin = 0; begin < all.size(); begin += k_piece) {
+      const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(begin + k_piece, all.size()));
+      pieces.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(begin), end);
+    }
+  }
+  return pieces;
+}
+
 }  // namespace
 
 GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcMode mode, const Execution& execution) {
   Store& store = repository.store();
   const std::int64_t now_s = mode == GcMode::dry_run ? seconds_of(now_text()).value() : clock_of(store, execution);
+  const GcTime time{now_s, grace};
   GcReport report;
   if (mode == GcMode::carry_out) store.bring_back();  // first: it may be what a commit needs
   execution.progress->begin("reading the history", 0);
   // In this order: what an entry names was there before it, so that a push meanwhile is no damage.
   std::optional<GcPlan> plan = read_gc_plan(store);
+  if (plan && plan->time_s > now_s) {  // of a clock that was wrong: what has to wait begins anew
+    if (mode == GcMode::carry_out) store.remove(k_gc_plan_key);
+    plan.reset();
+  }
   const std::vector<NamedCommit> ever_named = ever_named_in(repository);
   History history = History::read(repository, execution);
   const std::set<Digest> unfinished = unreachable(history, ever_named);
   require_recipes(history, unfinished);
-  BookChanges changes = changes_after(history, expired(history, ever_named, now_s, grace), store);
+  BookChanges changes = changes_after(history, expired(history, ever_named, time), store);
   if (mode == GcMode::carry_out) {
     const bool any = !changes.old_keys.empty();
-    carry_out(changes, repository);
+    carry_out(changes, repository, history, time);
     if (any) history = History::read(repository, execution);
   }
   report.given_up = std::exchange(changes.given_up, {});
@@ -211,24 +317,23 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     plan = GcPlan{now_s + 1, {}};  // whatever is there now
     for (const auto& [key, listed] : keys) plan->keys.push_back(key);
   }
-  if (plan && (grace.count() == 0 || plan->time_s + grace.count() <= now_s)) {
-    std::vector<std::string> old;
+  const auto is_due = [&] {
+    const auto written_s = plan_written_s(store);
+    return written_s && *written_s + grace.count() <= now_s;
+  };
+  if (plan && (grace.count() == 0 || is_due())) {
+    std::set<std::string> old;
     for (const std::string& key : plan->keys) {
       const auto found = keys.find(key);
       // Needed again, gone, or put again by a push whose book is not there yet.
-      if (found != keys.end() && found->second.written_ms < plan->time_s * 1000) old.push_back(key);
+      if (found != keys.end() && found->second.written_ms < plan->time_s * 1000) old.insert(key);
     }
-    std::ranges::sort(old);
-    old.erase(std::unique(old.begin(), old.end()), old.end());  // a plan is a document from outside
-    // In pieces, so that it can be stopped.
-    constexpr std::size_t k_piece = 1000;
-    for (std::size_t begin = 0; begin < old.size(); begin += k_piece) {
+    for (const std::vector<std::string>& piece : in_pieces(old, history, unfinished)) {
       execution.check_stop();
-      // A push took it away: it puts something that the plan names.
+      // Taken away by who puts or names something that it has.
       if (grace.count() != 0 && mode == GcMode::carry_out && read_gc_plan(store) != plan) break;
-      const std::span piece = std::span(old).subspan(begin, std::min(k_piece, old.size() - begin));
-      const std::vector<std::string> removed = mode == GcMode::dry_run ? std::vector(piece.begin(), piece.end())
-                                                                       : store.remove_all_older(piece, plan->time_s);
+      const std::vector<std::string> removed =
+          mode == GcMode::dry_run ? piece : remove_planned(store, piece, plan->time_s);
       for (const std::string& key : removed) {
         const auto found = keys.find(key);
         ++report.removed;
@@ -251,7 +356,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     store.put(k_gc_plan_key, to_text(next));
   }
   store.flush();
-  store.remove(k_clock_key);
+  remove_clocks(store);
   return report;
 }
 

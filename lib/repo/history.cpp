@@ -122,6 +122,8 @@ History History::read(const Repository& repository, const Execution& execution) 
 }
 
 std::vector<Digest> History::between(const std::optional<Digest>& from, const Digest& to) const {
+  if (!commits_.contains(to))
+    throw Error(Fault::not_found, commit_key(to), "is there and the store does not list it yet", "run this again");
   std::vector<Digest> path;
   for (std::optional<Digest> next = to; next != from; next = at(*next).parent) {
     if (!next) {

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "base/path.hpp"
+#include "repo/gc_plan.hpp"
 #include "repo/model_digest.hpp"
 #include "repo/object_writer.hpp"
 
@@ -142,6 +143,14 @@ class BaseKeeper {
   bool is_announced_ = false;
 };
 
+// Whether gc is about to remove what a push that never came to its end has put of that commit.
+bool is_planned(const Store& store, const Digest& commit) {
+  const auto plan = store.is_remote() ? read_gc_plan(store) : std::nullopt;
+  return plan && std::ranges::any_of(plan->keys, [&](const std::string& key) {
+           return key == commit_key(commit) || commit_of_book(key) == commit;
+         });
+}
+
 }  // namespace
 
 HubBase bring_base(Repository& repository, const HubBaseOptions& options, const Execution& execution) {
@@ -173,7 +182,12 @@ HubBase bring_base(Repository& repository, const HubBaseOptions& options, const 
   // As text, whatever its length: versions of zstd differ.
   const BookBytes book{to_text(base.book)};
   manifest.recipes = book.digest();
-  const std::string text = to_text(manifest);
+  std::string text = to_text(manifest);
+  // Over a network nothing is put under a name that a plan of gc has (ObjectWriter::is_doomed).
+  if (is_planned(repository.store(), blake3(text))) {
+    manifest.time = now_text();
+    text = to_text(manifest);
+  }
   base.commit.id = base.report.id = blake3(text);
   repository.put_book(base.commit.id, book);
   repository.store().put(commit_key(base.commit.id), text);

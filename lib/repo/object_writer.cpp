@@ -65,8 +65,10 @@ Digest ObjectWriter::put_whole(std::span<const std::uint8_t> file, const std::st
 
 void ObjectWriter::put_copy(const FileIdentity& file, const ModelCommit& from, const ModelFile& source) {
   if (has(file.digest)) return;
-  const std::string object = object_name(file.digest, is_weights(file.path));
-  // No byte can be added to a copy: gc looks at its plan again before it removes anything.
+  // No byte can be added to a copy, but there are two names for it.
+  std::string object = object_name(file.digest, is_weights(file.path));
+  if (is_doomed(object)) object = object_name(file.digest, !is_weights(file.path));
+  // gc looks at its plan again before it removes anything.
   if (is_doomed(object)) store_->remove(k_gc_plan_key);
   store_->put_copy(object_key(object), from, source);
   recipes_.push_back({file.digest, file.size_bytes, {object, 0, file.size_bytes}, false, {}});

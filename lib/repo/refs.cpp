@@ -101,7 +101,15 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
 }
 
 std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
-  const std::vector<Store::Listed> entries = store_->list(ref_folder(kind));
+  std::vector<Store::Listed> entries = store_->list(ref_folder(kind));
+  // What was withdrawn is listed twice, and names nothing any more.
+  std::map<std::string, std::int64_t> withdrawn_ms;  // by write id
+  std::erase_if(entries, [&](const Store::Listed& listed) {
+    const auto key = parse_contested_key(std::string_view(listed.key).substr(listed.key.rfind('/') + 1));
+    const bool is_withdrawal = key && key->is_withdrawal;
+    if (is_withdrawal) withdrawn_ms.emplace(key->write, listed.written_ms);
+    return is_withdrawal;
+  });
   std::vector<NamedCommit> named(entries.size());
   for_each_read(*store_, entries.size(), {},
                 [&](std::size_t i) { named[i].commit = read_ref_entry(*store_, entries[i].key).commit; });
@@ -114,11 +122,14 @@ std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
     if (is_entry_number(last)) newest[name] = std::max(newest[name], number);
     std::int64_t& latest_ms = written_ms[{name, number}];
     latest_ms = std::max(latest_ms, listed.written_ms);
-    numbered[static_cast<std::size_t>(&listed - entries.data())] = {name, number};
+    const auto i = static_cast<std::size_t>(&listed - entries.data());
+    numbered[i] = {name, number};
+    if (contested && withdrawn_ms.contains(contested->write)) named[i].until_ms = withdrawn_ms.at(contested->write);
   });
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto next = written_ms.find({numbered[i].first, numbered[i].second + 1});
-    if (numbered[i].second != 0 && next != written_ms.end()) named[i].until_ms = next->second;
+    if (numbered[i].second != 0 && next != written_ms.end())
+      named[i].until_ms = std::min(next->second, named[i].until_ms.value_or(next->second));
   }
   // A list may lag behind what was written. Contested entries wait for that themselves.
   for (auto [name, number] : newest) {

@@ -38,7 +38,8 @@ struct Fork {
 /// A commit that an entry of a branch or tag names.
 struct NamedCommit {
   Digest commit;
-  std::optional<std::int64_t> until_ms;  ///< by the store's clock, when a newer entry took its place, if one has
+  /// By the store's clock, when a newer entry took its place or its writer withdrew it, if that was done.
+  std::optional<std::int64_t> until_ms;
 };
 
 /// Why `name` may not be the name of a branch or tag, or null when it may.

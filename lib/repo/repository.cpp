@@ -4,6 +4,7 @@
 #include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "repo/ref_entry.hpp"
+#include "repo/refs.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -159,6 +160,8 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit) const {
   constexpr int k_attempts = 3;
   const std::string folder = book_folder(commit);
   for (int attempt = 0; attempt < k_attempts; ++attempt) {
+    // Where a listing may lag behind what was written, it may behind what was removed.
+    if (attempt > 0 && settings_.contest) wait_steadily(settings_.contest->settle, {});
     if (auto books = try_to_read(store_->list(folder))) return std::move(*books);
   }
   throw Error(Fault::corrupt, name() + "/" + folder, "lists recipe books that are missing");

@@ -4,6 +4,7 @@ ends at one of them or one of them fails."""
 
 import errno
 import os
+import shutil
 import re
 import subprocess
 import tempfile
@@ -60,18 +61,29 @@ def environment(below, at=None, log=None):
 class Paused:
     """A run that waits before one of its calls until it is told to go on."""
 
-    def __init__(self, case, number, *words, **more):
+    def __init__(self, case, number, *words, below=None, env=None):
+        """The number-th of its calls below a directory, that of the test's files if none is given."""
         self.case, self.words = case, words
         self.gate = Path(tempfile.mkdtemp(dir=case.scratch, prefix="gate-")) / "gate"
-        more["env"] = {**more.get("env", {}), **environment(case.scratch, f"wait:{number}"),
-                       "KILL_POINTS_GATE": str(self.gate)}
-        self.child = start(case, *words, **more)
+        self.child = start(case, *words, env={**(env or {}), **environment(below or case.scratch, f"wait:{number}"),
+                                              "KILL_POINTS_GATE": str(self.gate)})
         while not Path(f"{self.gate}.reached").exists() and self.child.poll() is None:
             time.sleep(0.001)
 
     def go_on(self):
         self.gate.touch()
         return ended(self.child, self.words)
+
+
+def paused_at(case, repo, at, *words, env=None):
+    """A run that waits before the first of its calls in `repo` that at() describes: found out on a copy."""
+    with tempfile.TemporaryDirectory(dir=case.scratch) as folder:
+        copy, log = Path(folder) / "copy", Path(folder) / "calls"
+        shutil.copytree(repo, copy, copy_function=shutil.copy2)
+        case.run_any(*(copy if word == repo else word for word in words),
+                     env={**(env or {}), "WDELTA_STATE_DIR": folder + "/state", **environment(copy, log=log)})
+        number = next(call.number for call in read_log(log) if at(call))
+    return Paused(case, number, *words, below=repo, env=env)
 
 
 def start(case, *words, env=None):
