@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds every include of the library to the table of rooms in lib/README.md, what a build of the engine alone compiles
-to the standard library and zstd, and JSON, which takes seconds to compile, to headers about nothing else.
+to the standard library and zstd, and JSON, which takes seconds to compile, to headers about nothing else. Refuses
+words that belong in cmd/, and hash tables of names.
 
 usage: check_layers.py LIB
 """
@@ -32,6 +33,8 @@ OTHERS = re.compile(r'^\s*#\s*include\s*<((?:fmt|nlohmann|curl|CLI|openssl|bench
 JSON_HEADER = re.compile(r'^\s*#\s*include\s*"base/json\.hpp"', re.MULTILINE)
 BASE_FILE = re.compile(r'^\s*#\s*include\s*"base/([^"]+)\.hpp"', re.MULTILINE)
 ENGINE_BASE = re.compile(r'set\(WDELTA_ENGINE_BASE "(.*)"\)')
+# Names come from outside, and can be chosen to have one std::hash: a table of them takes quadratic time.
+HASHED_NAMES = re.compile(r"\bunordered_\w+<\s*std::string\w*\b[^;]*")
 
 
 def engine_only(lib):
@@ -77,6 +80,8 @@ def main():
                 wrong.append(f"{path}: includes base/json.hpp, which only a header NAME_json.hpp may")
             code = re.sub(r"//.*|/\*(?:.|\n)*?\*/", "", text)
             allowed = ON_REQUEST.get(str(path.relative_to(lib)), set())
+            wrong += [f"{path}: {table}: use a std::map or std::set, names can be chosen to have one hash"
+                      for table in HASHED_NAMES.findall(code)]
             wrong += [f"{path}: {word} belongs in cmd/" for word in FORBIDDEN.findall(code) if word not in allowed]
     wrong += engine_only(lib)
     print("\n".join(wrong) if wrong else f"layers: ok ({len(rooms)} rooms)")

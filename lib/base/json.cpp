@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 #include <optional>
-#include <unordered_set>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -58,7 +58,9 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
       value_count_ = 0;
     }
     if (taken_.members() && is_among_members()) {
-      if (!names_.insert(name).second) refuse_second(name);
+      const std::size_t before = names_.size();
+      names_.insert(names_.end(), name);  // most writers sort them
+      if (names_.size() == before) refuse_second(name);
       return true;
     }
     const auto [place, is_new] = open_.back()->emplace(name, nullptr);
@@ -125,7 +127,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   ParsedJson* member_ = nullptr;
   // Of what is handed over.
   Taken taken_;
-  std::unordered_set<std::string> names_;
+  std::set<std::string> names_;
   std::string name_;  // of the document's member
   std::size_t value_count_ = 0;
   ParsedJson value_;

@@ -146,7 +146,7 @@ SafetensorsHeader SafetensorsHeader::parse(std::vector<std::uint8_t> front, std:
              fmt::format("begins at byte {} of the file, {} expected: a gap or an overlap", tensor.begin, at));
     }
     at = tensor.end;
-    header.by_name_.emplace(tensor.name, i);
+    header.by_name_.emplace_hint(header.by_name_.end(), tensor.name, i);  // most writers sort them
   }
   if (at != file_size_bytes) {
     throw Error(Fault::corrupt, name, fmt::format("tensors end at byte {}, the file has {}", at, file_size_bytes));

@@ -7,10 +7,10 @@
 #include "checkpoint/dtype.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -70,7 +70,7 @@ class SafetensorsHeader {
 
   std::vector<std::uint8_t> front_;
   std::vector<Tensor> tensors_;
-  std::unordered_map<std::string, std::size_t> by_name_;
+  std::map<std::string, std::size_t> by_name_;
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
 

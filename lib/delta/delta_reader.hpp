@@ -10,11 +10,11 @@
 #include "engine/strips.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace wdelta {
@@ -131,7 +131,7 @@ class DeltaReader {
   std::uint64_t payload_begin_ = 0;
   std::vector<DeltaEntry> entries_;
   std::vector<EntryGroup> references_;  // groups that have parameters and refer to none
-  std::unordered_map<std::string, std::size_t> by_tensor_;
+  std::map<std::string, std::size_t> by_tensor_;
   std::optional<std::vector<std::uint8_t>> stored_front_;
 };
 
