@@ -74,6 +74,8 @@ void PathFilter::include(std::string_view pattern) { included_.push_back(parse(p
 void PathFilter::exclude(std::string_view pattern) { excluded_.push_back(parse(pattern)); }
 
 void PathFilter::exclude_lines(std::string_view text) {
+  constexpr std::string_view k_byte_order_mark = "\xef\xbb\xbf";  // some editors begin a file of UTF-8 so
+  if (text.starts_with(k_byte_order_mark)) text.remove_prefix(k_byte_order_mark.size());
   for (std::string_view line : split(text, '\n')) {
     line = without_blanks_behind(line);
     if (line.empty() || line.starts_with('#')) continue;

@@ -17,6 +17,7 @@ class PathFilter {
   /// Of all excluded and re-included patterns the last one that matches a file decides.
   void exclude(std::string_view pattern);
   /// The lines of an ignore file: patterns to exclude, or with `!` in front to take nevertheless; `#` begins a comment.
+  /// A byte order mark before the first is no part of it.
   void exclude_lines(std::string_view text);
 
   bool takes(std::string_view path) const;

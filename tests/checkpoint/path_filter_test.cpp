@@ -85,6 +85,16 @@ TEST_CASE("of an ignore file's lines and excluded patterns the last that matches
   CHECK_FALSE(filter.takes("keep.pt"));
 }
 
+TEST_CASE("a byte order mark at the beginning of an ignore file is no part of its first pattern") {
+  PathFilter filter;
+  filter.exclude_lines("\xef\xbb\xbf*.pt\r\n\xef\xbb\xbf*.tmp\r\n");
+  CHECK_FALSE(filter.takes("a.pt"));
+  CHECK(filter.takes("a.tmp"));  // further on it is one, as in gitignore(5)
+  PathFilter only_the_mark;
+  only_the_mark.exclude_lines("\xef\xbb\xbf");
+  CHECK(only_the_mark.takes("a"));
+}
+
 TEST_CASE("a backslash in an ignore file takes away what the character behind it means") {
   PathFilter filter;
   filter.exclude_lines("\\#notes\n\\!x\na\\*b\nspace\\ \nspaces\\   \r\n");
