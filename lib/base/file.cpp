@@ -141,6 +141,12 @@ std::filesystem::path make_beside(const std::filesystem::path& path, Make make) 
   }
 }
 
+// The mode of what replaces something and has another group: each of the two is now, or was, among the others.
+mode_t without_group(mode_t mode) {
+  const mode_t both = (mode & S_IRWXO) & ((mode & S_IRWXG) >> 3);
+  return (mode & ~mode_t{S_ISGID | S_IRWXG | S_IRWXO}) | both << 3 | both;
+}
+
 }  // namespace
 
 void require_replaceable(const std::filesystem::path& path) {
@@ -267,9 +273,11 @@ void OutputFile::set_executable() {
 
 void OutputFile::take_permissions_of(const std::filesystem::path& path) {
   constexpr mode_t k_permissions = 0777;
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-  if (::fchmod(fd_.get(), status.st_mode & k_permissions) != 0) throw system_error(errno, path_.string(), "set mode");
+  struct stat replaced {};
+  if (::stat(path.c_str(), &replaced) != 0 || !S_ISREG(replaced.st_mode)) return;
+  const bool has_group = ::fchown(fd_.get(), static_cast<uid_t>(-1), replaced.st_gid) == 0;
+  const mode_t mode = has_group ? replaced.st_mode : without_group(replaced.st_mode);
+  if (::fchmod(fd_.get(), mode & k_permissions) != 0) throw system_error(errno, path_.string(), "set mode");
 }
 
 void OutputFile::add_permissions(std::filesystem::perms added) {
@@ -380,7 +388,9 @@ OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(p
   });
   struct stat replaced {};
   if (::stat(path_.c_str(), &replaced) != 0) return;
-  const mode_t permissions = (replaced.st_mode & 07777) | S_IRWXU;  // it is going to be filled
+  const bool has_group = ::chown(temporary_.c_str(), static_cast<uid_t>(-1), replaced.st_gid) == 0;
+  const mode_t mode = has_group ? replaced.st_mode : without_group(replaced.st_mode);
+  const mode_t permissions = (mode & 07777) | S_IRWXU;  // it is going to be filled
   if (::chmod(temporary_.c_str(), permissions) != 0) throw system_error(errno, path_.string(), "set mode");
 }
 

@@ -130,7 +130,9 @@ class OutputFile {
   /// another file system.
   bool adopt(Fd& file, const std::filesystem::path& path);
   void set_executable();
-  /// Gives it those of a file, if there is one: of what it is going to replace nobody shall read more than before.
+  /// Gives it those of a file, if there is one, and its group: of what it is going to replace nobody shall read more
+  /// than before. Before anything is written, then. Where the system does not let us give it that group, the group that
+  /// it has and all others get what both had.
   void take_permissions_of(const std::filesystem::path& path);
   /// Gives it permissions that the umask would have taken.
   void add_permissions(std::filesystem::perms added);
@@ -165,8 +167,8 @@ class OutputFile {
 class OutputDirectory {
  public:
   /// Throws local when `path` exists and is not an empty directory, or is one that cannot be replaced: a symlink, a
-  /// mount point, or named by a dot. Removes what killed programs left of it. Has the permissions of the one that it
-  /// replaces.
+  /// mount point, or named by a dot. Removes what killed programs left of it. Has the permissions and the group of the
+  /// one that it replaces, as OutputFile::take_permissions_of() says.
   explicit OutputDirectory(std::filesystem::path path);
   OutputDirectory(const OutputDirectory&) = delete;
   ~OutputDirectory();

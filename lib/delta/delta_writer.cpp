@@ -19,7 +19,9 @@
 
 namespace wdelta {
 
-DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), output_(path_), spool_(path_) {}
+DeltaWriter::DeltaWriter(std::filesystem::path path) : path_(std::move(path)), output_(path_), spool_(path_) {
+  output_.take_permissions_of(path_);
+}
 
 void DeltaWriter::begin_tensor(std::string name) { entries_.push_back({std::move(name), 0, {}, {}}); }
 

@@ -23,8 +23,8 @@ namespace wdelta {
 /// three bytes a block, and 64 a group.
 class DeltaWriter {
  public:
-  /// `path`: the output; nothing appears there before the caller commits what finish() returns. Throws where it cannot
-  /// be written.
+  /// `path`: the output; nothing appears there before the caller commits what finish() returns. All that is written on
+  /// the way has the permissions of a file that is there. Throws where it cannot be written.
   explicit DeltaWriter(std::filesystem::path path);
 
   /// Begins the entry of the next tensor that changed; tensors come in the order of their bytes in the result.

@@ -131,10 +131,7 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
   const NextFile next_file{file, file.open()};
   change.places.push_back(compare_tensors(base_files, base_file, next_file, output, choice, engine, execution));
   base_files.check_unchanged();
-  if (output) {
-    change.places.front().tensors->delta->output.take_permissions_of(*output);
-    change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);
-  }
+  if (output) change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);
   return change;
 }
 

@@ -11,7 +11,10 @@ PayloadSpool::PayloadSpool(std::filesystem::path path) : path_(std::move(path)) 
 void PayloadSpool::append(std::span<const std::uint8_t> bytes) {
   const std::size_t most = file_ ? k_piece_bytes : k_most_held_bytes;
   if (held_.size() + bytes.size() > most) {
-    if (!file_) file_.emplace(path_);
+    if (!file_) {
+      file_.emplace(path_);
+      file_->take_permissions_of(path_);
+    }
     hash_.update(not_hashed());
     file_->append(held_);
     held_.clear();

@@ -14,7 +14,7 @@
 namespace wdelta {
 
 /// Bytes that come one behind the other, are hashed, and are read when all are there: kept in memory while they are
-/// few, and beyond that in a file beside `path`, never in a small /tmp.
+/// few, and beyond that in a file beside `path`, never in a small /tmp, with the permissions of what lies at `path`.
 class PayloadSpool {
  public:
   /// So many are kept in memory: more than most deltas have, which so are written once, not twice.

@@ -7,6 +7,7 @@ import resource
 import shutil
 import unittest
 
+import fault_points
 import kill_points
 import safetensors
 import testing
@@ -239,6 +240,43 @@ class DiffApplyTest(testing.Case):
         self.run_ok("apply", a.parent, self.scratch / "deltas", "-o", self.scratch / "outs")
         for name in ("deltas", "outs"):
             self.assertEqual((self.scratch / name).stat().st_mode & 0o777, 0o700)
+
+    def another_group(self):
+        """A group that files can be given and that new ones do not have."""
+        if os.geteuid() == 0:
+            return 54321
+        others = [group for group in os.getgroups() if group != os.getegid()]
+        if not others:
+            self.skipTest("only root, and who is in a second group, can give files another group")
+        return others[0]
+
+    def replace_all(self, group, mode, **more):
+        """Modes and groups of a file and a directory that were of that group, with that mode, and were replaced."""
+        for step in "ab":
+            self.write_weights(f"{step}/m.safetensors", self.some_weights())
+        a, b = (self.scratch / f"{step}/m.safetensors" for step in "ab")
+        shutil.rmtree(self.scratch / "outs", ignore_errors=True)
+        out, outs = self.write("out", ""), self.scratch / "outs"
+        outs.mkdir()
+        for path, executable in ((out, 0), (outs, 0o110)):
+            os.chown(path, -1, group)
+            path.chmod(mode | executable)
+        self.run_ok("diff", a, b, "-o", out, **more)
+        self.run_ok("diff", a.parent, b.parent, "-o", outs, **more)
+        return [(path.stat().st_mode & 0o7777, path.stat().st_gid) for path in (out, outs)]
+
+    def test_what_is_replaced_leaves_its_group(self):
+        group = self.another_group()
+        self.assertEqual(self.replace_all(group, 0o640), [(0o640, group), (0o750, group)])
+
+    def test_where_the_group_cannot_be_given_nobody_may_read_more(self):
+        group = self.another_group()
+        fault_points.require(self)
+        refused = fault_points.environment(self.scratch, "chown=EPERM")
+        for mode, file, directory in ((0o640, 0o600, 0o700), (0o604, 0o600, 0o700), (0o664, 0o644, 0o744)):
+            with self.subTest(oct(mode)):
+                self.assertEqual(self.replace_all(group, mode, env=refused),
+                                 [(file, os.getegid()), (directory, os.getegid())])
 
     def test_directories_that_cannot_be_replaced(self):
         for step in "ab":

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/payload_spool.hpp"
 
+#include "delta/delta_writer.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <vector>
 
 namespace wdelta {
 
@@ -51,6 +53,21 @@ TEST_CASE("a spool has what was appended, at any offset and length, and its dige
     spool.read_at(0, whole);
     CHECK((whole == all));
   }
+}
+
+TEST_CASE("what is written on the way to a delta nobody may read who may not read what it replaces") {
+  namespace fs = std::filesystem;
+  const ScratchDirectory scratch;
+  put_file(scratch / "out", "before");
+  constexpr fs::perms k_private = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(scratch / "out", k_private);
+  const DeltaWriter writer(scratch / "out");
+  PayloadSpool spool(scratch / "out");
+  spool.append(Bytes(PayloadSpool::k_most_held_bytes));
+  spool.append(Bytes(1));
+  CHECK(files_in(scratch / "") == 3);
+  for (const fs::directory_entry& file : fs::directory_iterator(scratch / ""))
+    CHECK(file.status().permissions() == k_private);
 }
 
 }  // namespace wdelta

@@ -127,6 +127,18 @@ int flock(int fd, int operation) noexcept {
   return next(fd, operation);
 }
 
+int chown(const char* path, uid_t owner, gid_t group) noexcept {
+  static const auto next = real<int(const char*, uid_t, gid_t)>("chown");
+  if (const int fault = fault_at("chown", path)) return failed<int>(fault);
+  return next(path, owner, group);
+}
+
+int fchown(int fd, uid_t owner, gid_t group) noexcept {
+  static const auto next = real<int(int, uid_t, gid_t)>("fchown");
+  if (const int fault = fault_at("chown", path_of(fd))) return failed<int>(fault);
+  return next(fd, owner, group);
+}
+
 int link(const char* from, const char* to) noexcept {
   static const auto next = real<int(const char*, const char*)>("link");
   if (const int fault = fault_at("link", to)) return failed<int>(fault);
