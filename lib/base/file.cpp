@@ -391,7 +391,10 @@ OutputDirectory::OutputDirectory(std::filesystem::path path) : path_(std::move(p
   const bool has_group = ::chown(temporary_.c_str(), static_cast<uid_t>(-1), replaced.st_gid) == 0;
   const mode_t mode = has_group ? replaced.st_mode : without_group(replaced.st_mode);
   const mode_t permissions = (mode & 07777) | S_IRWXU;  // it is going to be filled
-  if (::chmod(temporary_.c_str(), permissions) != 0) throw system_error(errno, path_.string(), "set mode");
+  if (::chmod(temporary_.c_str(), permissions) == 0) return;
+  const int code = errno;
+  ::rmdir(temporary_.c_str());  // no destructor does it where the constructor throws
+  throw system_error(code, path_.string(), "set mode");
 }
 
 OutputDirectory::~OutputDirectory() {

@@ -278,6 +278,15 @@ class DiffApplyTest(testing.Case):
                 self.assertEqual(self.replace_all(group, mode, env=refused),
                                  [(file, os.getegid()), (directory, os.getegid())])
 
+    def test_an_output_directory_that_cannot_be_given_its_mode_leaves_nothing(self):
+        fault_points.require(self)
+        for step in "ab":
+            self.write_weights(f"{step}/m.safetensors", self.some_weights())
+        (self.scratch / "out").mkdir()
+        self.run_fails(3, "diff", self.scratch / "a", self.scratch / "b", "-o", self.scratch / "out", says="set mode",
+                       env=fault_points.environment(self.scratch, "chmod=EPERM"))
+        self.assert_no_leftovers()
+
     def test_directories_that_cannot_be_replaced(self):
         for step in "ab":
             self.write_weights(f"{step}/m.safetensors", self.some_weights())

@@ -127,6 +127,12 @@ int flock(int fd, int operation) noexcept {
   return next(fd, operation);
 }
 
+int chmod(const char* path, mode_t mode) noexcept {
+  static const auto next = real<int(const char*, mode_t)>("chmod");
+  if (const int fault = fault_at("chmod", path)) return failed<int>(fault);
+  return next(path, mode);
+}
+
 int chown(const char* path, uid_t owner, gid_t group) noexcept {
   static const auto next = real<int(const char*, uid_t, gid_t)>("chown");
   if (const int fault = fault_at("chown", path)) return failed<int>(fault);
