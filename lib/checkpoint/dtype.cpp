@@ -21,4 +21,14 @@ const Dtype* dtype_named(std::string_view name) {
   return nullptr;
 }
 
+std::optional<std::uint64_t> bits_of(const Dtype& dtype, std::span<const std::uint64_t> shape) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t extent : shape) {
+    if (__builtin_mul_overflow(elements, extent, &elements)) return std::nullopt;
+  }
+  std::uint64_t bits = 0;
+  if (__builtin_mul_overflow(elements, std::uint64_t{dtype.bits}, &bits)) return std::nullopt;
+  return bits;
+}
+
 }  // namespace wdelta

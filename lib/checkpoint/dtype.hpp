@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 
 namespace wdelta {
@@ -16,5 +18,10 @@ struct Dtype {
 
 /// The dtype of that name, or null when safetensors has none.
 const Dtype* dtype_named(std::string_view name);
+
+/// What a tensor of that shape takes; nothing where it is more than 2^64 - 1. As in the reference implementation, which
+/// multiplies extents in their order and refuses what passes 2^64 on the way: an extent of 0 helps those behind it, and
+/// none before it.
+std::optional<std::uint64_t> bits_of(const Dtype& dtype, std::span<const std::uint64_t> shape);
 
 }  // namespace wdelta

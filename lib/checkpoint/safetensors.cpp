@@ -39,17 +39,13 @@ Tensor read_tensor(const std::string& tensor_name, const ParsedJson& value, std:
     refuse(name, tensor_name, fmt::format("dtype {} is none that safetensors has", dtype.dump()));
 
   const ParsedJson& shape = field("shape");
-  std::uint64_t bits = tensor.dtype->bits;
-  bool empty = false;
   if (!shape.is_array()) refuse(name, tensor_name, "shape is not an array");
   for (const ParsedJson& extent : shape) {
     if (!extent.is_number_unsigned()) refuse(name, tensor_name, "shape holds something that is no size");
-    const auto size = extent.get<std::uint64_t>();
-    tensor.shape.push_back(size);
-    empty = empty || size == 0;
-    if (!empty && __builtin_mul_overflow(bits, size, &bits)) refuse(name, tensor_name, "shape is too large");
+    tensor.shape.push_back(extent.get<std::uint64_t>());
   }
-  if (empty) bits = 0;
+  const auto bits = bits_of(*tensor.dtype, tensor.shape);
+  if (!bits) refuse(name, tensor_name, "shape is too large");
 
   const ParsedJson& offsets = field("data_offsets");
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
@@ -65,8 +61,8 @@ Tensor read_tensor(const std::string& tensor_name, const ParsedJson& value, std:
                 fmt::format("tensor {:?}: ends at byte {}, the file has {} behind its header", tensor_name, end, room),
                 k_cut_hint);
   }
-  if (bits % 8 != 0 || end - begin != bits / 8) {
-    refuse(name, tensor_name, fmt::format("has {} bytes, dtype and shape ask for {} bits", end - begin, bits));
+  if (*bits % 8 != 0 || end - begin != *bits / 8) {
+    refuse(name, tensor_name, fmt::format("has {} bytes, dtype and shape ask for {} bits", end - begin, *bits));
   }
   tensor.begin = front_bytes + begin;
   tensor.end = front_bytes + end;

@@ -100,14 +100,11 @@ std::string index_text(std::span<const TensorShape> tensors, const std::vector<F
 
 std::uint64_t size_bytes_of(const TensorShape& tensor) {
   constexpr std::uint64_t k_most_bits = std::uint64_t{1} << 62;
-  std::uint64_t bits = tensor.dtype->bits;
-  if (std::ranges::find(tensor.shape, 0u) != tensor.shape.end()) return 0;
-  for (const std::uint64_t extent : tensor.shape) {
-    if (extent > k_most_bits / bits) throw Error(Fault::usage, tensor.name, "has a shape of more bytes than can be");
-    bits *= extent;
-  }
-  if (bits % 8 != 0) throw Error(Fault::usage, tensor.name, "has a shape that is no whole number of bytes");
-  return bits / 8;
+  const auto bits = bits_of(*tensor.dtype, tensor.shape);
+  if (!bits || *bits > k_most_bits)
+    throw Error(Fault::usage, tensor.name, "has a shape of more elements than can be counted");
+  if (*bits % 8 != 0) throw Error(Fault::usage, tensor.name, "has a shape that is no whole number of bytes");
+  return *bits / 8;
 }
 
 TensorLayout lay_out(std::span<const TensorShape> tensors, const LayoutChoice& choice) {

@@ -95,7 +95,31 @@ TEST_CASE("names and shapes that no file can have are refused") {
   CHECK(lay({tensor("a", "U8", {std::uint64_t{1} << 60, 16})}) == Fault::usage);
   CHECK(lay({tensor("a", "U8", {1})}, "model.bin") == Fault::usage);
   CHECK(lay({tensor("a", "U8", {1})}, "../m.safetensors") == Fault::usage);
-  CHECK_FALSE(lay({tensor("a", "U8", {std::uint64_t{1} << 60, 16, 0})}).has_value());
+}
+
+TEST_CASE("a shape that has a 0 is laid out where a reader takes it, and refused where it does not") {
+  constexpr std::uint64_t k_many = std::uint64_t{1} << 60;
+  struct Row {
+    std::vector<std::uint64_t> shape;
+    bool taken;
+  };
+  // The reference implementation multiplies elements in order; their bits are counted last.
+  for (const Row& row : std::vector<Row>{{{k_many, 16, 0}, false},
+                                         {{16, k_many, 0, 1}, false},
+                                         {{k_many, 0, 16}, true},
+                                         {{0, k_many, 16}, true},
+                                         {{16 * (k_many - 1), 0}, true},
+                                         {{0}, true}}) {
+    const std::vector<TensorShape> tensors = {tensor("a", "I64", row.shape)};
+    CAPTURE(row.shape.front());
+    CHECK(fault_of([&] { lay_out(tensors, {}); }) == (row.taken ? std::nullopt : std::optional(Fault::usage)));
+    std::string shape;
+    for (const std::uint64_t extent : row.shape) shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+    const auto file = testing::raw_safetensors(
+        R"({"a":{"dtype":"I64","shape":[)" + shape + R"(],"data_offsets":[0,0]}})", std::vector<std::uint8_t>());
+    CHECK(fault_of([&] { SafetensorsHeader::read(MemoryReader(file, "thing")); }) ==
+          (row.taken ? std::nullopt : std::optional(Fault::corrupt)));
+  }
 }
 
 }  // namespace wdelta
