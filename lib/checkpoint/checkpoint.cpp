@@ -133,7 +133,7 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
   if (!fs::exists(status)) throw Error(Fault::not_found, path.string(), "no such file or directory");
   if (!fs::is_directory(status)) {
     Checkpoint checkpoint(path.string(), {look_at(path, path.filename().string())});
-    checkpoint.single_file_ = true;
+    checkpoint.single_file_ = checkpoint.opened_ = true;
     return checkpoint;
   }
   Found found;
@@ -150,6 +150,7 @@ Checkpoint Checkpoint::open(const fs::path& path, Shards shards, const PathFilte
     found.others.clear();
   }
   Checkpoint checkpoint(path.string(), std::move(found.files));
+  checkpoint.opened_ = true;
   checkpoint.filter_ = filter;
   checkpoint.others_ = std::move(found.others);
   std::ranges::sort(checkpoint.others_);
@@ -175,8 +176,14 @@ bool Checkpoint::has_stamps_of(const Checkpoint& other) const {
 }
 
 void Checkpoint::check_unchanged() const {
-  if (!is_on_disk()) return;
-  if (open(name_, Shards::any, filter_).has_stamps_of(*this)) return;
+  if (!opened_) return;
+  try {
+    // What a commit cannot hold is a change too, where it was refused before.
+    const Checkpoint now = open(name_, Shards::any, filter_, Others::tell_apart);
+    if (now.has_stamps_of(*this) && now.others_ == others_) return;
+  } catch (const Error& error) {
+    if (error.fault() != Fault::not_found) throw;
+  }
   throw Error(Fault::local, name_, "changed while it was read",
               "try again once it is written; push --wait-stable S waits until it is");
 }

@@ -65,19 +65,21 @@ class Checkpoint {
   /// Whether its files can be found again by their stamps: those of a commit and those in memory cannot.
   bool is_on_disk() const { return !files_.empty() && files_.front().stamp.has_value(); }
 
-  /// Of a shard that an index names and that is not there, what open() with Shards::required throws. Throws corrupt for
-  /// an index that cannot be read.
+  /// Of a shard that an index names and that is not there, and of an index that is no JSON, as one that is still being
+  /// written, what open() with Shards::required throws. Throws what opening and reading an index does, and corrupt for
+  /// one that is too large.
   std::optional<Error> missing_shard() const;
 
   /// Whether it has the same places with the same stamps.
   bool has_stamps_of(const Checkpoint& other) const;
-  /// Throws local when anything in a checkpoint on disk was added, removed, replaced or written since it was opened: a
-  /// saver that replaces files one after the other leaves a mixture of two steps, which no single file shows.
+  /// Throws local when anything in a checkpoint that was opened was added, removed, replaced or written since it was
+  /// opened: a saver that replaces files one after the other leaves a mixture of two steps, which no single file shows.
   void check_unchanged() const;
 
  private:
   std::string name_;
   bool single_file_ = false;
+  bool opened_ = false;  // by open()
   PathFilter filter_;
   std::vector<CheckpointFile> files_;
   std::vector<std::string> others_;

@@ -123,6 +123,41 @@ TEST_CASE("a file that goes before it is opened is a local matter: a checkpoint 
   CHECK(fault_of([&] { checkpoint.files().front().open(); }) == Fault::local);
 }
 
+TEST_CASE("what is added, removed or written since a checkpoint was opened is noticed, whatever it held") {
+  const auto after = [](std::initializer_list<const char*> files, auto change, auto... how) {
+    ScratchDirectory scratch;
+    const fs::path directory = scratch / "checkpoint";
+    fs::create_directory(directory);
+    for (const char* name : files) put_file(directory / name, "x");
+    if (sizeof...(how) > 2) fs::create_symlink("absent", directory / "other");
+    const Checkpoint checkpoint = Checkpoint::open(directory, how...);
+    change(directory);
+    return fault_of([&] { checkpoint.check_unchanged(); });
+  };
+  const auto nothing = [](const fs::path&) {};
+  const auto add = [](const fs::path& directory) { put_file(directory / "new.log", "x"); };
+  const auto go = [](const fs::path& directory) { fs::remove_all(directory); };
+  for (const std::initializer_list<const char*> files : {std::initializer_list<const char*>{}, {"a", "b"}}) {
+    CHECK(after(files, nothing) == std::nullopt);
+    CHECK(after(files, add) == Fault::local);
+    CHECK(after(files, go) == Fault::local);
+    CHECK(after(files, [](const fs::path& directory) { fs::create_symlink("absent", directory / "new"); }) ==
+          Fault::local);
+    CHECK(after(files, [](const fs::path& directory) { put_file(directory / "caf\xe9.txt", "x"); }) == Fault::local);
+    PathFilter filter;
+    filter.exclude("*.log");
+    CHECK(after(files, add, Shards::any, filter) == std::nullopt);
+    // Where what a commit cannot hold is told apart.
+    CHECK(after(files, nothing, Shards::any, PathFilter(), Others::tell_apart) == std::nullopt);
+    CHECK(after(files, add, Shards::any, PathFilter(), Others::tell_apart) == Fault::local);
+    CHECK(after(
+              files, [](const fs::path& directory) { fs::remove(directory / "other"); }, Shards::any, PathFilter(),
+              Others::tell_apart) == Fault::local);
+  }
+  CHECK(after({"a"}, [](const fs::path& directory) { put_file(directory / "a", "longer"); }) == Fault::local);
+  CHECK(after({"a"}, [](const fs::path& directory) { fs::remove(directory / "a"); }) == Fault::local);
+}
+
 TEST_CASE("a name that could not be kept is refused as unsupported") {
   for (const std::string name : {"\xff", "caf\xe9.txt", "a\\b", "line\nbreak", "tab\t", "sub/\xed\xa0\x80"}) {
     CAPTURE(name);
