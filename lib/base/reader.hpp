@@ -54,6 +54,7 @@ class SliceReader final : public ByteReader {
   }
   const std::string& name() const override { return whole_->name(); }
   std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
+  void check_unchanged() const override { whole_->check_unchanged(); }
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     return whole_->map(offset_ + offset, size_bytes);
   }

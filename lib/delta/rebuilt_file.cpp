@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -226,6 +227,14 @@ void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) con
     patch_tensor(*worker, tensor, begin, part);
   });
   pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
+}
+
+void RebuiltFile::check_unchanged() const {
+  std::set<const ByteReader*> origins{in_place_origin_.get()};
+  for (const TensorPlan& plan : plans_) origins.insert(plan.origin.get());
+  for (const ByteReader* origin : origins) {
+    if (origin != nullptr) origin->check_unchanged();
+  }
 }
 
 bool RebuiltFile::is_on(const Device& device) const {

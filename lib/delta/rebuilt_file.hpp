@@ -40,6 +40,8 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   std::size_t piece_bytes() const override {
     return is_origin() ? in_place_origin_->piece_bytes() : k_large_piece_bytes;
   }
+  /// Goes by the files that it is made of; that deltas changed shows in the digest.
+  void check_unchanged() const override;
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     return is_origin() ? in_place_origin_->map(offset, size_bytes) : std::nullopt;
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3.hpp"
 #include "base/cached_reader.hpp"
+#include "base/file.hpp"
 #include "base/reader_digest.hpp"
+#include "base/steady_reader.hpp"
 #include "testing/counting_reader.hpp"
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
@@ -122,6 +124,20 @@ TEST_CASE("a reader seen at another size is cut off, or goes on with zero bytes,
   std::vector<std::uint8_t> bytes(3, 0xaa);
   ResizedReader(whole, UINT64_MAX).read_at(UINT64_MAX - 3, bytes);
   CHECK(bytes == std::vector<std::uint8_t>(3));
+}
+
+TEST_CASE("what is seen through another reader is noticed to have changed") {
+  testing::ScratchDirectory scratch;
+  testing::put_file(scratch / "file", "0123456789");
+  const auto file = std::make_shared<File>(File::open(scratch / "file"));
+  const SliceReader slice(file, 2, 3);
+  const ResizedReader resized(file, 20);
+  const CachedReader cached(file);
+  const SteadyReader steady(file, testing::SilentExecution(1));
+  const ByteReader* const readers[] = {&slice, &resized, &cached, &steady};
+  for (const ByteReader* reader : readers) CHECK(fault_of([&] { reader->check_unchanged(); }) == std::nullopt);
+  testing::put_file(scratch / "file", "01234567");
+  for (const ByteReader* reader : readers) CHECK(fault_of([&] { reader->check_unchanged(); }) == Fault::local);
 }
 
 }  // namespace wdelta

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/file.hpp"
 #include "delta/deltas.hpp"
+#include "delta/rebuilt_file.hpp"
 #include "testing/fault.hpp"
+#include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>
 #include <thread>
@@ -98,6 +101,21 @@ TEST_CASE("a chain of deltas applied in one pass gives what applying them in tur
       }
     }
   }
+}
+
+TEST_CASE("that what a rebuilt file is made of was written to meanwhile is noticed") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  const Chain chain(2, false, random);
+  const ScratchDirectory scratch;
+  put_file(scratch / "base", chain.files[0].bytes);
+  std::vector<std::shared_ptr<const RebuiltFile>> steps = {
+      RebuiltFile::from_file(std::make_shared<File>(File::open(scratch / "base")))};
+  for (const Bytes& delta : chain.deltas)
+    steps.push_back(RebuiltFile::from_delta(open_delta(delta), {steps.back()}, *Run().engine));
+  for (const auto& step : steps) CHECK(fault_of([&] { step->check_unchanged(); }) == std::nullopt);
+  put_file(scratch / "base", "shorter");
+  for (const auto& step : steps) CHECK(fault_of([&] { step->check_unchanged(); }) == Fault::local);
 }
 
 TEST_CASE("a rebuilt file reads at any offset and length as the whole does") {
