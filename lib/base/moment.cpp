@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/moment.hpp"
 
+#include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <random>
+#include <string_view>
 
 namespace wdelta {
 
@@ -15,10 +16,23 @@ std::string now_text() {
 }
 
 std::optional<std::int64_t> seconds_of(const std::string& moment) {
-  std::tm parts{};
-  const char* end = ::strptime(moment.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  if (end == nullptr || *end != '\0') return std::nullopt;
-  return ::timegm(&parts);
+  // Not strptime(3), which takes blanks and signs, fewer digits, and 31 days of any month.
+  constexpr std::string_view k_form = "dddd-dd-ddTdd:dd:ddZ";
+  const auto fits = [](char each, char form) { return form == 'd' ? each >= '0' && each <= '9' : each == form; };
+  if (!std::ranges::equal(moment, k_form, fits)) return std::nullopt;
+  const auto number = [&](std::size_t at, std::size_t digits) {
+    int value = 0;
+    for (const char digit : std::string_view(moment).substr(at, digits)) value = 10 * value + (digit - '0');
+    return value;
+  };
+  using namespace std::chrono;
+  const year_month_day day{year(number(0, 4)), month(static_cast<unsigned>(number(5, 2))),
+                           std::chrono::day(static_cast<unsigned>(number(8, 2)))};
+  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  if (!day.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  return std::chrono::seconds(sys_days(day).time_since_epoch() + hours(hour) + minutes(minute) +
+                              std::chrono::seconds(second))
+      .count();
 }
 
 std::optional<std::int64_t> milliseconds_of(const std::string& moment) {
