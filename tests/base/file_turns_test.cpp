@@ -119,6 +119,42 @@ TEST_CASE("large files that are written are so many at a time that no thread is 
   CHECK(file_turns(uneven, 4, k_written).lanes == std::vector<std::vector<std::size_t>>{{0, 2, 3, 4}, {1}});
 }
 
+TEST_CASE("of all numbers of lanes the least is taken of those that take the shortest time") {
+  CAPTURE(testing::seed());
+  std::mt19937_64 random(testing::seed());
+  for (int round = 0; round < 500; ++round) {
+    std::vector<std::uint64_t> sizes(1 + random() % 60);
+    for (std::uint64_t& size : sizes) size = random() % (std::uint64_t{1} << (random() % 34));
+    if (round % 4 == 0) sizes[random() % sizes.size()] *= 100;
+    const std::size_t threads = 1 + random() % 80;
+    std::uint64_t shortest = UINT64_MAX;
+    std::vector<std::uint64_t> expected;  // what the lanes have to do
+    for (std::size_t count = 1; count <= std::min(threads, sizes.size()); ++count) {
+      std::vector<std::uint64_t> loads(count);
+      for (const std::uint64_t size : sizes) *std::ranges::min_element(loads) += size;
+      const std::uint64_t time = std::ranges::max(loads) / std::min<std::size_t>(threads / count, 2);
+      if (time >= shortest) continue;
+      shortest = time;
+      expected = loads;
+    }
+    const FileTurns turns = file_turns(sizes, threads, {.writes_file = true, .may_be_on_one_thread = false});
+    std::vector<std::uint64_t> found(turns.lanes.size());
+    for (std::size_t lane = 0; lane < found.size(); ++lane) {
+      for (const std::size_t file : turns.lanes[lane]) found[lane] += sizes[file];
+    }
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("very many files are divided among very many threads without trying each number of lanes") {
+  std::vector<std::uint64_t> sizes = files_of(50 * 4096, k_mib);
+  CHECK(file_turns(sizes, 8192, {.writes_file = true, .may_be_on_one_thread = false}).lanes.size() == 4096);
+  sizes.push_back(8192 * k_mib);  // and one that most of the time goes to, behind them all
+  const auto lanes = file_turns(sizes, 8192, {.writes_file = true, .may_be_on_one_thread = false}).lanes;
+  CHECK(lanes.size() > 4000);
+  CHECK(lanes.size() <= 4096);
+}
+
 TEST_CASE("work on files is done once each, on one thread side by side and on all of them otherwise") {
   std::vector<std::uint64_t> sizes = files_of(64, k_mib);
   sizes[7] = 500 * k_mib;
