@@ -24,9 +24,11 @@ MAY_INCLUDE = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"/]+)/', re.MULTILINE)
 # What is done only for those who ask for it: the variables of the process, by programs in C; SIGBUS, by whole programs.
-ON_REQUEST = {"c/wdelta.cpp": {"getenv"}, "base/mapped_stretch.cpp": {"sigaction"}}
+ON_REQUEST = {"c/wdelta.cpp": {"getenv"}, "base/mapped_stretch.cpp": {"sigaction", "signal", "raise"}}
 # Words that only cmd/ may use: the library never prints, reads the environment, exits or handles signals.
-FORBIDDEN = re.compile(r"\b(std::cout|std::cerr|printf|fmt::print|getenv|std::exit|_exit|sigaction|std::signal)\b")
+FORBIDDEN = re.compile(r"\b(std::cout|std::cerr|std::clog|stdout|stderr|fmt::print|getenv|secure_getenv|sigaction"
+                       r"|(?:v?[fd]?printf|fputs|fputc|putc|puts|putchar|fwrite|perror|exit|_exit|_Exit|quick_exit"
+                       r"|signal|raise|sigprocmask|pthread_sigmask)(?=\s*\())(?!\w)")
 # What a build of the engine alone (cmake --preset engine-only) does without.
 OTHERS = re.compile(r'^\s*#\s*include\s*<((?:fmt|nlohmann|curl|CLI|openssl|benchmark)/[^>]*)>', re.MULTILINE)
 # Every file that sees a header with JSON in it compiles JSON: such a header is about nothing else.
