@@ -9,6 +9,7 @@
 #include <chrono>
 #include <doctest/doctest.h>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -249,6 +250,26 @@ TEST_CASE("an exception of the consumer or of a worker's making ends all") {
     CHECK_THROWS_AS(parallel_for(10, execution, []() -> std::function<void(std::size_t)> { throw std::bad_alloc(); }),
                     std::bad_alloc);
   }
+}
+
+TEST_CASE("a consumer that threw is not called again, whatever is there for it") {
+  constexpr unsigned k_threads = 4;
+  const testing::SilentExecution execution(k_threads);
+  std::atomic<unsigned> ended = 0;  // threads, with all that they have done handed over
+  std::size_t called = 0;
+  const auto make_worker = [&] {
+    return [&, end = std::shared_ptr<void>(nullptr, [&](void*) { ++ended; })](std::size_t task, std::size_t) {
+      while (task == 0 && ended < k_threads - 1) std::this_thread::yield();
+      return task;
+    };
+  };
+  CHECK_THROWS_AS(ordered_in_runs(TaskRuns{k_threads}, execution, make_worker,
+                                  [&](std::size_t task, std::size_t) {
+                                    ++called;
+                                    throw TaskFailure(task);
+                                  }),
+                  TaskFailure);
+  CHECK(called == 1);
 }
 
 TEST_CASE("a stop that was asked for ends work as interrupted, before or in the middle") {

@@ -83,10 +83,22 @@ TEST_CASE("what is read in overlapping parts is made once, by each reader for it
   }
   // More than is kept, and by several threads.
   const auto bytes = testing::random_bytes(random, 600 * k_piece + 7);
-  const CachedReader large(std::make_shared<testing::CountingReader>(bytes));
+  const auto counted = std::make_shared<testing::CountingReader>(bytes);
+  const CachedReader large(counted);
   testing::RecordedProgress progress;
   CHECK(digest_of(large, Execution{4, &progress, {}}) == blake3(bytes));
   CHECK(read_all(large) == bytes);
+  // Those that were asked for last, 512 of all readers together.
+  const CachedReader other(std::make_shared<MemoryReader>(std::vector<std::uint8_t>(1), "other"));
+  CHECK(read_all(other).size() == 1);
+  const auto read_for = [&](std::uint64_t piece) {
+    const std::uint64_t before = counted->read_bytes();
+    std::vector<std::uint8_t> byte(1);
+    large.read_at(piece * k_piece + 5, byte);
+    return counted->read_bytes() - before;
+  };
+  for (std::uint64_t piece = 600; piece > 600 - 510; --piece) CHECK(read_for(piece) == 0);
+  CHECK(read_for(600 - 511) == k_piece);
 }
 
 TEST_CASE("a slice reads its part and nothing else, and must lie inside") {

@@ -2,6 +2,7 @@
 #include "base/steady_reader.hpp"
 
 #include "base/file.hpp"
+#include "testing/counting_reader.hpp"
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
@@ -55,6 +56,24 @@ TEST_CASE("a steady reader has the file's digest and its bytes, in whatever piec
     threads.clear();
     CHECK_FALSE(wrong);
   }
+}
+
+TEST_CASE("a steady reader keeps a few stretches for who reads small pieces, and no more however many are read") {
+  constexpr std::uint64_t k_stretch = std::uint64_t{256} << 10;
+  constexpr std::uint64_t k_kept = 32;
+  constexpr std::uint64_t k_count = 2 * k_kept;
+  const auto file = std::make_shared<testing::CountingReader>(std::vector<std::uint8_t>(k_count * k_stretch));
+  const SteadyReader steady(file, SilentExecution(1));
+  /// Bytes that are read of the file for one of a stretch.
+  const auto read_for = [&](std::uint64_t stretch) {
+    const std::uint64_t before = file->read_bytes();
+    std::vector<std::uint8_t> byte(1);
+    steady.read_at(stretch * k_stretch + 5, byte);
+    return file->read_bytes() - before;
+  };
+  for (std::uint64_t stretch = 0; stretch < k_count; ++stretch) CHECK(read_for(stretch) == k_stretch);
+  for (std::uint64_t stretch = k_count - k_kept; stretch < k_count; ++stretch) CHECK(read_for(stretch) == 0);
+  CHECK(read_for(0) == k_stretch);
 }
 
 TEST_CASE("a steady reader gives nothing of a stretch that was written to since, and all that was not") {

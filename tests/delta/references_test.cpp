@@ -2,10 +2,12 @@
 // Groups that refer to groups of other tensors.
 #include "delta/deltas.hpp"
 #include "delta/group_references.hpp"
+#include "testing/fault.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
 #include <map>
+#include <optional>
 
 namespace wdelta {
 
@@ -49,16 +51,22 @@ class TrainedTensors {
   std::uniform_real_distribution<> chance_;
 };
 
-/// What is kept of references, asked for in any order, is what reading them anew gives. There are more than are kept.
+/// What is kept of references, asked for in any order and for any type, is what reading them anew gives, which refuses
+/// those for elements of 8 bytes. There are more than are kept.
 void check_references(const std::shared_ptr<const DeltaReader>& delta, std::size_t count, std::mt19937_64& random) {
   REQUIRE(2 * count > 2 * KnownGroups::k_most);
   GroupReferences kept;
   for (int round = 0; round < 500; ++round) {
     EntryGroup group;
     group.reference = static_cast<std::uint32_t>(random() % count);
-    const ElementType type{4, random() % 2 == 0 ? ElementKind::floating : ElementKind::integer};
+    const bool is_refused = random() % 4 == 0;
+    const ElementType type{static_cast<std::uint8_t>(is_refused ? 8 : 4),
+                           random() % 2 == 0 ? ElementKind::floating : ElementKind::integer};
+    const GroupReference* found = nullptr;
+    const auto fault = fault_of([&] { found = kept.of(delta, group, type); });
+    if (fault != (is_refused ? std::optional(Fault::corrupt) : std::nullopt)) FAIL("refused, or not, as another type");
+    if (is_refused) continue;
     GroupReferences anew;
-    const GroupReference* found = kept.of(delta, group, type);
     const GroupReference* expected = anew.of(delta, group, type);
     if (found->bounds != expected->bounds || found->changes != expected->changes) FAIL("another reference");
   }
