@@ -104,17 +104,6 @@ void DeviceBatch::read_next() {
   next_.append(*files_.next, begin, size_bytes);
 }
 
-std::uint64_t DeviceBatch::place_in_base(std::uint64_t offset) const {
-  return offset + static_cast<std::uint64_t>(files_.base->shift);
-}
-
-// Whether its counterpart is where the base stream comes along with it.
-bool DeviceBatch::passes_by(std::size_t tensor) const {
-  if (!files_.base) return false;
-  const TensorSources::Place& place = files_.sources->places[tensor];
-  return place.file == files_.base->file && place.begin == place_in_base(files_.header->tensors()[tensor].begin);
-}
-
 // The base's segments with all that passes by, and behind it what has to be fetched from elsewhere.
 void DeviceBatch::read_base() {
   std::uint64_t begin = std::numeric_limits<std::uint64_t>::max();
@@ -130,9 +119,9 @@ void DeviceBatch::read_base() {
     const Block& first = blocks_of(part).front();
     const Block& last = blocks_of(part).back();
     const std::uint64_t part_end = last.begin + last.size_bytes;
-    if (passes_by(part.tensor)) {
-      begin = std::min(begin, place_in_base(first.begin));
-      end = std::max(end, place_in_base(part_end));
+    if (files_.passes_by(part.tensor)) {
+      begin = std::min(begin, files_.base->place(first.begin));
+      end = std::max(end, files_.base->place(part_end));
     } else {
       elsewhere_bytes += part_end - first.begin;
     }
@@ -146,8 +135,8 @@ void DeviceBatch::read_base() {
     const std::span<Block> blocks = std::span(blocks_).subspan(part.first_block, part.block_count);
     const std::uint64_t part_begin = blocks.front().begin;
     std::size_t place = 0;
-    if (passes_by(part.tensor)) {
-      place = static_cast<std::size_t>(place_in_base(part_begin) - begin);
+    if (files_.passes_by(part.tensor)) {
+      place = static_cast<std::size_t>(files_.base->place(part_begin) - begin);
     } else {
       const TensorSources::Place& source = files_.sources->places[part.tensor];
       place = base_.append(*source.file, source.begin + part_begin - files_.header->tensors()[part.tensor].begin,

@@ -77,8 +77,6 @@ class DeviceBatch {
   std::size_t place_in_next(std::uint64_t offset) const {
     return static_cast<std::size_t>(offset - hashed_next_.begin_bytes());
   }
-  std::uint64_t place_in_base(std::uint64_t offset) const;
-  bool passes_by(std::size_t tensor) const;
   void ask_digests(DeviceDigests::End end, const DeviceStretch& stretch, const Hashed& hashed);
   void take_digests(DeviceDigests::End end, DeviceStretch& stretch, const Hashed& hashed);
   void ask_changes();

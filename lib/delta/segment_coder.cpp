@@ -41,14 +41,14 @@ CodedSegment SegmentCoder::operator()(std::size_t index, std::size_t run_end) {
   const std::uint64_t begin = index * std::uint64_t{Blake3Tree::k_segment_bytes};
   next_.start(index, run_end, std::min(begin, files_.next->size_bytes()), laps_);
   if (base_)
-    base_->start(index, run_end, std::min({begin, place_in_base(begin), files_.base->file->size_bytes()}), laps_);
+    base_->start(index, run_end, std::min({begin, files_.base->place(begin), files_.base->file->size_bytes()}), laps_);
   BlockWalk block(*files_.header, next_.segment().begin, next_.segment().end());
   const RunGroups::Ends ends = files_.ends(index, run_end);
   CodedSegment coded;
   while (!next_.all_read()) {
     next_.read_to(end_of_piece(), laps_);
-    while (base_ && !base_->all_read() && base_->end() < place_in_base(next_.end())) {
-      base_->read_to(std::min(place_in_base(next_.end()), base_->end() + files_.base->file->piece_bytes()), laps_);
+    while (base_ && !base_->all_read() && base_->end() < files_.base->place(next_.end())) {
+      base_->read_to(std::min(files_.base->place(next_.end()), base_->end() + files_.base->file->piece_bytes()), laps_);
     }
     for (; !block.done() && is_held(block); block.advance()) code(block, ends, coded);
     drop_before(block.done() ? next_.end() : block.begin());
@@ -60,7 +60,7 @@ CodedSegment SegmentCoder::operator()(std::size_t index, std::size_t run_end) {
   // The last block goes on into the next segment, where it is hashed.
   for (; !block.done(); block.advance()) {
     next_.read_behind(block.end(), laps_);
-    if (passes_by(block)) base_->read_behind(place_in_base(block.end()), laps_);
+    if (files_.passes_by(block.tensor())) base_->read_behind(files_.base->place(block.end()), laps_);
     code(block, ends, coded);
   }
   groups_.end_segment(index + 1 == run_end, coded);
@@ -75,27 +75,15 @@ std::uint64_t SegmentCoder::end_of_piece() const {
   return boundary > next_.end() ? boundary : offset;
 }
 
-std::uint64_t SegmentCoder::place_in_base(std::uint64_t offset) const {
-  const std::int64_t shift = files_.base->shift;
-  return shift < 0 && offset < static_cast<std::uint64_t>(-shift) ? 0 : offset + static_cast<std::uint64_t>(shift);
-}
-
-// Whether its counterpart is where the base stream comes along with it.
-bool SegmentCoder::passes_by(const BlockWalk& block) const {
-  if (!files_.base) return false;
-  const TensorSources::Place& place = files_.sources->places[block.tensor()];
-  return place.file == files_.base->file &&
-         place.begin == files_.header->tensors()[block.tensor()].begin + static_cast<std::uint64_t>(files_.base->shift);
-}
-
 bool SegmentCoder::is_held(const BlockWalk& block) const {
-  return block.end() <= next_.end() && (!passes_by(block) || place_in_base(block.end()) <= base_->end());
+  return block.end() <= next_.end() &&
+         (!files_.passes_by(block.tensor()) || files_.base->place(block.end()) <= base_->end());
 }
 
 // Forgets what lies before `offset` of next.
 void SegmentCoder::drop_before(std::uint64_t offset) {
   next_.drop_before(offset);
-  if (base_) base_->drop_before(place_in_base(offset));
+  if (base_) base_->drop_before(files_.base->place(offset));
 }
 
 void SegmentCoder::code(const BlockWalk& block, const RunGroups::Ends& ends, CodedSegment& coded) {
@@ -106,7 +94,8 @@ void SegmentCoder::code(const BlockWalk& block, const RunGroups::Ends& ends, Cod
 }
 
 std::span<const std::uint8_t> SegmentCoder::base_of(const BlockWalk& block) {
-  if (passes_by(block)) return base_->bytes(place_in_base(block.begin()), place_in_base(block.end()));
+  if (files_.passes_by(block.tensor()))
+    return base_->bytes(files_.base->place(block.begin()), files_.base->place(block.end()));
   const auto bytes = base_block_.of_size(block.end() - block.begin());
   const TensorSources::Place& place = files_.sources->places[block.tensor()];
   if (place.file != nullptr) {

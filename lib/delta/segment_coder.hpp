@@ -28,6 +28,15 @@ struct BaseStream {
 
   /// Nothing when there is no base, or one that is seen at another size than it has.
   static std::optional<BaseStream> of(const TensorSources& sources, const SafetensorsHeader& next);
+
+  /// Where the base is when next is at `offset`.
+  std::uint64_t place(std::uint64_t offset) const {
+    return shift < 0 && offset < static_cast<std::uint64_t>(-shift) ? 0 : offset + static_cast<std::uint64_t>(shift);
+  }
+  /// Whether the counterpart of a tensor of next, which lies at `source`, is where this stream comes along with it.
+  bool passes_by(const Tensor& tensor, const TensorSources::Place& source) const {
+    return source.file == file && source.begin == tensor.begin + static_cast<std::uint64_t>(shift);
+  }
 };
 
 /// Codes the blocks of segments of next, run by run, and hashes these segments of both files. One per thread.
@@ -41,6 +50,10 @@ class SegmentCoder {
     Blake3Tree* next_tree;
     Blake3Tree* base_tree;  ///< where there is a base stream
 
+    /// Whether the base stream comes along with that tensor of next.
+    bool passes_by(std::size_t tensor) const {
+      return base && base->passes_by(header->tensors()[tensor], sources->places[tensor]);
+    }
     /// Of the file that has more of them.
     std::size_t segment_count() const;
     /// Of segment `index`, in a run that ends before segment `run_end`.
@@ -55,8 +68,6 @@ class SegmentCoder {
 
  private:
   std::uint64_t end_of_piece() const;
-  std::uint64_t place_in_base(std::uint64_t offset) const;
-  bool passes_by(const BlockWalk& block) const;
   bool is_held(const BlockWalk& block) const;
   void drop_before(std::uint64_t offset);
   void code(const BlockWalk& block, const RunGroups::Ends& ends, CodedSegment& coded);
