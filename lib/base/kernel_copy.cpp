@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/kernel_copy.hpp"
 
-#include "base/error.hpp"
+#include "base/output_reader.hpp"
 #include "base/reader_digest.hpp"
 
 #include <algorithm>
@@ -9,20 +9,6 @@
 namespace wdelta {
 
 namespace {
-
-// What was written so far, to be read back.
-class WrittenBytes final : public ByteReader {
- public:
-  WrittenBytes(const OutputFile& output, std::uint64_t size_bytes) : output_(&output), size_bytes_(size_bytes) {}
-  std::uint64_t size_bytes() const override { return size_bytes_; }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override { output_->read_at(offset, bytes); }
-  const std::string& name() const override { return name_; }
-
- private:
-  const OutputFile* output_;
-  std::uint64_t size_bytes_;
-  std::string name_ = "copy";
-};
 
 bool copy_ranges(const File& file, OutputFile& copy, const Execution& execution) {
   constexpr std::uint64_t k_at_once = std::uint64_t{64} << 20;  // to be stopped within a second
@@ -42,7 +28,7 @@ Digest kernel_copy(const File& file, OutputFile& copy, const Execution& executio
     copy.reserve(file.size_bytes());
     if (!copy_ranges(file, copy, execution)) return copy_and_digest(file, copy, execution);
   }
-  return digest_of(WrittenBytes(copy, file.size_bytes()), execution);
+  return digest_of(OutputReader(copy, "copy"), execution);
 }
 
 }  // namespace wdelta
