@@ -122,8 +122,7 @@ void File::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
 void File::check_unchanged() const {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) throw system_error(errno, name_, "stat");
-  if (stamp_from(status) == stamp_) return;
-  throw Error(Fault::local, name_, "changed while it was read", "wait until the program that writes it is done");
+  if (stamp_from(status) != stamp_) refuse_changed();
 }
 
 namespace {

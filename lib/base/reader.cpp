@@ -9,6 +9,10 @@
 
 namespace wdelta {
 
+void ByteReader::refuse_changed() const {
+  throw Error(Fault::local, name(), "changed while it was read", "wait until the program that writes it is done");
+}
+
 std::vector<std::uint8_t> read_all(const ByteReader& reader) {
   std::vector<std::uint8_t> bytes(reader.size_bytes());
   reader.read_at(0, bytes);

@@ -37,6 +37,10 @@ class ByteReader {
   virtual std::optional<MappedStretch> map(std::uint64_t /*offset*/, std::size_t /*size_bytes*/) const {
     return std::nullopt;
   }
+
+ protected:
+  /// What check_unchanged() throws.
+  [[noreturn]] void refuse_changed() const;
 };
 
 /// Reads all of it into memory; for what is known to be small.

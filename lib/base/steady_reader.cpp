@@ -2,7 +2,6 @@
 #include "base/steady_reader.hpp"
 
 #include "base/buffer.hpp"
-#include "base/error.hpp"
 #include "base/parallel.hpp"
 
 #include <algorithm>
@@ -36,8 +35,7 @@ std::size_t SteadyReader::stretch_bytes(std::size_t index) const {
 
 void SteadyReader::read_stretch(std::size_t index, std::span<std::uint8_t> bytes) const {
   file_->read_at(std::uint64_t{index} * k_stretch_bytes, bytes);
-  if (tree_.is_segment(index, bytes)) return;
-  throw Error(Fault::local, name(), "changed while it was read", "wait until the program that writes it is done");
+  if (!tree_.is_segment(index, bytes)) refuse_changed();
 }
 
 std::shared_ptr<const SteadyReader::Stretch> SteadyReader::stretch(std::size_t index) const {
