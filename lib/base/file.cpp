@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "base/leftovers.hpp"
-#include "base/moment.hpp"
 #include "base/system_call.hpp"
 
 #include <algorithm>
@@ -131,10 +130,8 @@ namespace {
 // mode that any other new file has, which only open(2) and mkdir(2) can find out while other threads do the same.
 template <typename Make>
 std::filesystem::path make_beside(const std::filesystem::path& path, Make make) {
-  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
-  const std::string name = path.filename().string().substr(0, 200);
   for (;;) {
-    std::filesystem::path temporary = directory / fmt::format(".{}.wdelta-{}", name, random_hex(6));
+    std::filesystem::path temporary = temporary_name_for(path);
     if (make(temporary)) return temporary;
     if (errno != EEXIST) throw system_error(errno, path.string(), "create");
   }

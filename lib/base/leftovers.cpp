@@ -2,6 +2,7 @@
 #include "base/leftovers.hpp"
 
 #include "base/file.hpp"
+#include "base/moment.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -17,10 +18,18 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view k_mark = ".wdelta-";
-constexpr std::size_t k_random_digits = 6;
+constexpr unsigned k_random_digits = 6;
 
 bool are_random_digits(std::string_view digits) {
   return digits.size() == k_random_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
+// A name that is as long as one may be leaves no room for more.
+std::string beginning_of_temporary(const fs::path& path) {
+  constexpr std::size_t k_most_of_name = 200;
+  return "." + path.filename().string().substr(0, k_most_of_name) + std::string(k_mark);
 }
 
 }  // namespace
@@ -29,6 +38,10 @@ bool is_temporary_name(std::string_view name) {
   const std::size_t mark = name.rfind(k_mark);
   return name.starts_with('.') && mark != std::string_view::npos && mark > 0 &&
          are_random_digits(name.substr(mark + k_mark.size()));
+}
+
+fs::path temporary_name_for(const fs::path& path) {
+  return directory_of(path) / (beginning_of_temporary(path) + random_hex(k_random_digits));
 }
 
 bool claim_temporary(int fd) {
@@ -51,10 +64,9 @@ bool is_abandoned(const Fd& fd) {
 }  // namespace
 
 void remove_leftovers_of(const fs::path& path) noexcept try {
-  const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
-  const std::string prefix = "." + path.filename().string().substr(0, 200) + std::string(k_mark);
+  const std::string prefix = beginning_of_temporary(path);
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory_of(path), error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix) || !are_random_digits(std::string_view(name).substr(prefix.size()))) continue;
     const fs::file_type type = entry.symlink_status(error).type();

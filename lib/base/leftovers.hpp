@@ -9,6 +9,9 @@ namespace wdelta {
 /// Whether a file of that name is one that OutputFile or OutputDirectory makes before it has its name.
 bool is_temporary_name(std::string_view name);
 
+/// A new one of these for what is going to be `path`, beside it.
+std::filesystem::path temporary_name_for(const std::filesystem::path& path);
+
 /// Says of a temporary file or directory, open as `fd`, that somebody works at it as long as it is open: locks it, as
 /// far as the file system has locks. False, with EEXIST, when it was taken for a leftover before this came to pass:
 /// another name has to be tried.
