@@ -20,8 +20,6 @@ constexpr unsigned k_shift_bits = 3;  // of the byte that says shift and prefix
 constexpr unsigned k_most_shift = 5;
 // How far the encoder goes: each bit gains less than the one before, and Huffman codes of a byte grow too long.
 constexpr unsigned k_encoded_shift = 2;
-// Fewer bytes than this never shrink: a frame's own headers take about a dozen.
-constexpr std::size_t k_least_frame_content = 32;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(Fault::corrupt, "", what); }
 
@@ -174,10 +172,7 @@ void AfreshEncoder::append_plane(std::span<const std::uint8_t> numbers, unsigned
   const std::size_t stored = packed_bytes(numbers.size(), bits);
   std::size_t framed = 0;
   if (stored >= k_least_frame_content && !looks_even(numbers, bits)) {
-    // A plane that is mostly zeros asks for less than the bit that a Huffman code takes per byte. One that is nothing
-    // else is a run for zstd anyway.
-    const std::size_t zeros = count_zeros(numbers.data(), numbers.size());
-    const bool has_runs = zeros < numbers.size() && zeros > numbers.size() / 4 * 3;
+    const bool has_runs = has_runs_of_zeros(count_zeros(numbers.data(), numbers.size()), numbers.size());
     framed = (has_runs ? run_frames_ : symbol_frames_).write(numbers, {}, {frame_.get(), stored - 1});
   }
   append_varint(coded, framed);

@@ -26,6 +26,8 @@ enum class BlockMode : std::uint8_t {
 inline constexpr std::size_t k_block_modes = 6;
 /// Of a coded block that is not empty, and not classed.
 inline BlockMode mode_of(std::span<const std::uint8_t> coded) { return static_cast<BlockMode>(coded.front() & 0x0f); }
+/// Set in the first byte of a sparse, dense or whole block whose content is no frame.
+inline constexpr std::uint8_t k_stored = 0x10;
 /// Whether every element is all zero bits, as those are that a tensor without a source starts from.
 bool is_all_zeros(std::span<const std::uint8_t> elements);
 

@@ -13,7 +13,6 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint8_t k_stored = 0x10;
 constexpr std::uint8_t k_reserved_bits = 0xe0;
 
 enum class Packing { stored, frame };

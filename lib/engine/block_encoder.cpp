@@ -15,11 +15,8 @@
 namespace wdelta {
 namespace {
 
-constexpr std::uint8_t k_stored = 0x10;
 constexpr std::size_t k_position_room = k_block_elements + 64;
 constexpr std::size_t k_most_stream_bytes = sparse_most_bytes(k_block_elements, 8) + k_sparse_slack_bytes;
-// Fewer bytes than this never shrink: a frame's own headers take about a dozen.
-constexpr std::size_t k_least_frame_content = 32;
 // From this many changes on, gaps and steps are worth a Huffman table each.
 constexpr std::uint32_t k_tables_apart = 512;
 // Below this many elements all ways are tried: frames and tables weigh more there than what they are of.
@@ -91,12 +88,9 @@ struct BlockEncoder::Scratch {
     kernels.split_steps(base.data(), next.data(), count, streams.get());
     std::array<std::size_t, 7> behind_planes{};
     for (std::size_t i = 0; i < behind_planes.size(); ++i) behind_planes[i] = (i + 1) * count;
-    // A plane that is mostly zeros asks for less than the bit that a Huffman code takes per byte. One that is nothing
-    // else is a run for zstd anyway.
     bool any_runs = false;
     for (std::size_t plane = 0; plane < type.width_bytes; ++plane) {
-      const std::size_t zeros = count_zeros(streams.get() + plane * count, count);
-      any_runs |= zeros < count && zeros > count / 4 * 3;
+      any_runs |= has_runs_of_zeros(count_zeros(streams.get() + plane * count, count), count);
     }
     append(BlockMode::dense, {}, next.size(), any_runs ? runs : symbols,
            std::span(behind_planes).first(type.width_bytes - 1U), coded);

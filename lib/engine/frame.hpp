@@ -21,6 +21,15 @@ bool has_frames();
 /// finds all that is there, bytes may be anything.
 enum class FrameContent { symbols, runs, bytes };
 
+/// Fewer bytes than this never shrink: a frame's own headers take about a dozen.
+inline constexpr std::size_t k_least_frame_content = 32;
+
+/// Of bytes that are no text: what is mostly zeros asks for less than the bit that a Huffman code takes per byte, so
+/// that runs pay. What is nothing else is a run for zstd anyway.
+constexpr bool has_runs_of_zeros(std::size_t zeros, std::size_t size_bytes) {
+  return zeros < size_bytes && zeros > size_bytes / 4 * 3;
+}
+
 /// Writes frames; one per thread.
 class FrameWriter {
  public:
