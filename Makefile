@@ -119,7 +119,7 @@ tarball: deps ## a program that runs on any Linux: build/package/wdelta-VERSION-
 	@tests/package_test.sh tarball $(BUILD)/package
 
 clean: ## remove all build folders
-	@rm -rf build build-asan build-tsan build-fuzz build-coverage build-static build-engine-only
+	@rm -rf "$(BUILD)" build-asan build-tsan build-fuzz build-coverage build-static build-engine-only
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
