@@ -5,7 +5,6 @@
 #include "base/execution.hpp"
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "delta/container.hpp"
 #include "delta/description.hpp"
 #include "engine/strips.hpp"
 

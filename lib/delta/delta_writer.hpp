@@ -3,15 +3,12 @@
 
 #include "base/execution.hpp"
 #include "base/file.hpp"
-#include "delta/container.hpp"
 #include "delta/description.hpp"
 #include "delta/payload_spool.hpp"
 #include "engine/group.hpp"
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

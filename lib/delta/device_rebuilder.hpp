@@ -3,14 +3,12 @@
 
 #include "delta/rebuilt_file.hpp"
 #include "delta/step_blocks.hpp"
-#include "delta/tensor_plan.hpp"
 #include "engine/device_patches.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace wdelta {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/execution.hpp"
 #include "base/parallel.hpp"
 #include "delta/device_batch.hpp"
 

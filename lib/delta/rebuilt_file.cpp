@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/rebuilt_file.hpp"
 
+#include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "delta/chain_decoder.hpp"
 #include "delta/device_rebuilder.hpp"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>

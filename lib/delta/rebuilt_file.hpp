@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/buffer.hpp"
 #include "base/reader.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "delta/tensor_plan.hpp"
@@ -10,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // One block, coded: wdelta-delta.5, "Blocks". Encoder and decoder side by side.
 #pragma once
 
-#include "engine/class_map.hpp"
 #include "engine/element.hpp"
 #include "engine/engine.hpp"
 

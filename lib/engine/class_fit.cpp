@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace wdelta {
 namespace {

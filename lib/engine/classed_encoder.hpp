@@ -2,7 +2,6 @@
 // Codes batches of classed strips (wdelta-delta.5, "Classed blocks"); the decoder is ClassedDecoder.
 #pragma once
 
-#include "engine/block.hpp"
 #include "engine/change_symbols.hpp"
 
 #include <array>

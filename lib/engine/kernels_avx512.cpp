@@ -3,7 +3,6 @@
 // elements, turn masks into positions, then pick up the values at the positions; one branch per stretch depends on
 // where the changes lie.
 #include "engine/class_ranks_avx512.hpp"
-#include "engine/coding_avx2.hpp"
 #include "engine/coding_avx512.hpp"
 #include "engine/decoding_avx512.hpp"
 #include "engine/kernel_elements.hpp"
