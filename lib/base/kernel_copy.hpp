@@ -4,6 +4,7 @@
 #include "base/digest.hpp"
 #include "base/execution.hpp"
 #include "base/file.hpp"
+#include "base/output_file.hpp"
 
 namespace wdelta {
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
+
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 
@@ -16,6 +19,17 @@ std::filesystem::path temporary_name_for(const std::filesystem::path& path);
 /// far as the file system has locks. False, with EEXIST, when it was taken for a leftover before this came to pass:
 /// another name has to be tried.
 bool claim_temporary(int fd);
+
+/// Tries names beside `path` until `make` has made one. Not mkostemp(3): its files are private, and an output has the
+/// mode that any other new file has, which only open(2) and mkdir(2) can find out while other threads do the same.
+template <typename Make>
+std::filesystem::path make_beside(const std::filesystem::path& path, Make make) {
+  for (;;) {
+    std::filesystem::path temporary = temporary_name_for(path);
+    if (make(temporary)) return temporary;
+    if (errno != EEXIST) throw system_error(errno, path.string(), "create");
+  }
+}
 
 /// Removes the temporary files and directories beside `path` that were going to be `path` when their programs were
 /// killed. One that somebody works at, or that another user made, is left alone, and so is all where there are no locks

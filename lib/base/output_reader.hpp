@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "base/reader.hpp"
 
 #include <string>

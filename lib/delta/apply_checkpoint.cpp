@@ -2,6 +2,8 @@
 #include "delta/apply_checkpoint.hpp"
 
 #include "base/leftovers.hpp"
+#include "base/output_directory.hpp"
+#include "base/output_file.hpp"
 #include "base/parallel.hpp"
 #include "base/space.hpp"
 #include "delta/delta_list.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/execution.hpp"
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "delta/description.hpp"
 #include "delta/payload_spool.hpp"
 #include "engine/group.hpp"

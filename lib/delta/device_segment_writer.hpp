@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/blake3.hpp"
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "base/stage_clock.hpp"
 #include "delta/device_digests.hpp"
 #include "delta/device_rebuilder.hpp"

@@ -2,6 +2,8 @@
 #include "delta/diff_checkpoint.hpp"
 
 #include "base/leftovers.hpp"
+#include "base/output_directory.hpp"
+#include "base/output_file.hpp"
 #include "base/reader_digest.hpp"
 #include "delta/base_files.hpp"
 #include "delta/file_version.hpp"

@@ -3,7 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/execution.hpp"
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "delta/description.hpp"
 #include "delta/rebuilt_file.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/blake3.hpp"
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include "repo/object_writer.hpp"
 
 #include "base/blake3.hpp"
+#include "base/output_file.hpp"
 #include "base/output_reader.hpp"
 #include "base/reader_digest.hpp"
 #include "base/steady_reader.hpp"

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/output_file.hpp"
 #include "base/path.hpp"
 #include "repo/file_stamp_json.hpp"
 

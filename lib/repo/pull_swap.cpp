@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 #include "repo/pull.hpp"
 #include "repo/pull_site.hpp"
 #include "repo/pull_start.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/execution.hpp"
+#include "base/output_file.hpp"
 #include "engine/engine.hpp"
 #include "repo/local_files.hpp"
 #include "repo/repository.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 #include "delta/file_version.hpp"
 #include "repo/recipe.hpp"
 #include "repo/repository.hpp"

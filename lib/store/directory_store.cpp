@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/leftovers.hpp"
 #include "base/moment.hpp"
+#include "base/output_directory.hpp"
 #include "base/path.hpp"
 #include "base/space.hpp"
 #include "store/percent.hpp"

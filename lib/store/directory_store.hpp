@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/output_file.hpp"
 #include "store/store.hpp"
 
 #include <filesystem>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.hpp"
 
+#include "base/output_directory.hpp"
+#include "base/output_file.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"

@@ -2,6 +2,7 @@
 #include "base/hashing_reader.hpp"
 
 #include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "base/segments.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"

@@ -2,6 +2,7 @@
 #include "base/kernel_copy.hpp"
 
 #include "base/blake3.hpp"
+#include "base/output_file.hpp"
 #include "testing/execution.hpp"
 #include "testing/fault.hpp"
 #include "testing/random.hpp"

@@ -2,6 +2,8 @@
 #include "base/leftovers.hpp"
 
 #include "base/file.hpp"
+#include "base/output_directory.hpp"
+#include "base/output_file.hpp"
 #include "testing/scratch.hpp"
 
 #include <doctest/doctest.h>

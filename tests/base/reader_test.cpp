@@ -2,6 +2,7 @@
 #include "base/blake3.hpp"
 #include "base/cached_reader.hpp"
 #include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "base/reader_digest.hpp"
 #include "base/steady_reader.hpp"
 #include "testing/counting_reader.hpp"

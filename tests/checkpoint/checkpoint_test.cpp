@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/checkpoint.hpp"
 
+#include "base/output_file.hpp"
 #include "testing/fault.hpp"
 #include "testing/scratch.hpp"
 

@@ -2,6 +2,7 @@
 #include "delta/deltas.hpp"
 
 #include "base/json.hpp"
+#include "base/output_file.hpp"
 #include "delta/container.hpp"
 #include "testing/host_device.hpp"
 #include "testing/scratch.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry of a branch, its seal put right.
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 #include "fuzz/reseal.hpp"
 #include "repo/refs.hpp"
 

@@ -2,6 +2,7 @@
 #include "store/http/remote_download.hpp"
 
 #include "base/blake3.hpp"
+#include "base/output_file.hpp"
 #include "base/space.hpp"
 #include "store/http/spool.hpp"
 #include "testing/execution.hpp"

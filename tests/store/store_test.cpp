@@ -3,6 +3,7 @@
 #include "store/store.hpp"
 
 #include "base/blake3.hpp"
+#include "base/output_file.hpp"
 #include "store/directory_store.hpp"
 #include "store/emulators.hpp"
 #include "store/store_space.hpp"

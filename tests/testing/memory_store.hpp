@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/moment.hpp"
+#include "base/output_file.hpp"
 #include "base/path.hpp"
 #include "store/store.hpp"
 #include "testing/scratch.hpp"

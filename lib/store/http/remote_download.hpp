@@ -3,7 +3,7 @@
 
 #include "base/digest.hpp"
 #include "base/execution.hpp"
-#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "store/http/remote_reader.hpp"
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 
 #include "base/blake3.hpp"
 #include "base/file.hpp"
+#include "base/output_file.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/output_file.hpp"
 #include "store/http/read_ahead.hpp"
 #include "store/http/remote_reader.hpp"
 #include "store/s3/s3_connection.hpp"
