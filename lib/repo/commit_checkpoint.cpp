@@ -3,8 +3,12 @@
 
 #include "repo/version_finder.hpp"
 
+#include <cstdint>
 #include <mutex>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace wdelta {
 
@@ -31,14 +35,15 @@ Checkpoint checkpoint_of(std::shared_ptr<const Repository> repository, const Com
                          const Execution& execution) {
   const auto opened = std::make_shared<Opened>(std::move(repository), commit, engine, execution);
   std::vector<CheckpointFile> files;
+  const std::string manifest = opened->repository->name() + "/" + commit_key(commit.id);
   for (const ManifestFile& file : commit.manifest.files) {
-    const auto open = [opened, file]() -> std::shared_ptr<const ByteReader> {
+    const auto open = [opened, file, manifest]() -> std::shared_ptr<const ByteReader> {
       if (!file.content) {
         const std::lock_guard lock(opened->finding);
         return opened->finder.find(file.identity).reader();
       }
-      return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(file.content->begin(), file.content->end()),
-                                            file.identity.path);
+      const std::span<const std::uint8_t> bytes = proven_content(file, manifest);
+      return std::make_shared<MemoryReader>(std::vector<std::uint8_t>(bytes.begin(), bytes.end()), file.identity.path);
     };
     files.push_back(
         {file.identity.path, file.identity.size_bytes, file.executable, open, std::nullopt, file.identity.digest});

@@ -2,6 +2,7 @@
 #include "repo/manifest.hpp"
 
 #include "base/base64.hpp"
+#include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/path.hpp"
@@ -180,6 +181,16 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
     throw Error(Fault::corrupt, object, "its ancestors do not begin with its parent");
   }
   return manifest;
+}
+
+std::span<const std::uint8_t> proven_content(const ManifestFile& file, const std::string& object) {
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
+  if (const Digest found = blake3(bytes); found != file.identity.digest) {
+    throw Error(Fault::corrupt, object,
+                fmt::format("content of {:?} in the manifest has digest {}, {} expected", file.identity.path,
+                            found.hex(), file.identity.digest.hex()));
+  }
+  return bytes;
 }
 
 CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance) {

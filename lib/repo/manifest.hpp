@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,10 @@ inline constexpr std::size_t k_recent_ancestors = 64;
 std::string to_text(const Manifest& manifest);
 /// Throws corrupt, naming `object`; in particular for paths that could lead out of a directory or collide.
 Manifest manifest_from(std::string_view text, const std::string& object);
+
+/// The bytes of a small side file, out of `file.content`. Throws corrupt, naming `object`, where they have another
+/// digest than the manifest says: its id tells only that they are what was pushed.
+std::span<const std::uint8_t> proven_content(const ManifestFile& file, const std::string& object);
 
 CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance);
 /// The summaries that a child of this commit carries.

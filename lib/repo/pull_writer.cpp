@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/pull_writer.hpp"
 
-#include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "base/kernel_copy.hpp"
 #include "base/reader_digest.hpp"
@@ -81,10 +80,7 @@ FileStamp PullWriter::write(const ManifestFile& file, const std::filesystem::pat
                             const std::function<void()>& before_replacing) {
   OutputFile output(path, Durability::synced);
   if (file.content) {
-    const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.content->data()), file.content->size());
-    if (blake3(bytes) != file.identity.digest) {
-      throw Error(Fault::corrupt, file.identity.path, "its content in the manifest has another digest than it says");
-    }
+    const std::span<const std::uint8_t> bytes = proven_content(file, file.identity.path);
     output.append(bytes);
     execution.progress->advance(bytes.size());
   } else {

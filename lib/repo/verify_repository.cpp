@@ -241,6 +241,9 @@ class RepositoryCheck {
     }
     with_books_read_.insert(commit.id);
     if (read.failure) std::rethrow_exception(read.failure);
+    for (const ManifestFile& file : commit.manifest.files) {
+      if (file.content) proven_content(file, key);
+    }
     const RecipeGraph& graph = *read.recipes;
     if (const ManifestFile* file = find_lacking(commit, graph)) {
       const FileIdentity& identity = file->identity;

@@ -183,6 +183,12 @@ class HostileTest(testing.Case):
                                                 *self.manifest["files"][1:]]})  # of another digest
         self.run_fails(5, "pull", self.repo, self.out, says="config.json", absent=self.out / "config.json")
         shutil.rmtree(self.scratch / "deep")
+        # Whoever reads it says so, and none makes an honest commit of it.
+        for words in (("verify", self.repo), ("verify", "--quick", self.repo), ("verify", "--deep", self.repo),
+                      ("verify", f"{self.repo}@main")):
+            self.assertRegex(self.run_fails(5, *words).out, '"config.json" in the manifest has digest .*expected')
+        self.run_fails(5, "push", f"{self.repo}@main", self.scratch / "other", says='"config.json" in the manifest')
+        self.run_fails(5, "push", f"{self.repo}@main", self.repo, "--branch", "copy", says="commits/")
         for change in ({"format": "x"}, {"parent": "x"}, {"files": {}}, {"files": [[]]}, {"meta": []},
                        {"meta": {"a": 1}}, {"time": 1},
                        {"step": -1}, {"step": 1.5}, {"recipes": ""}, {"ancestors": [{}]},
