@@ -36,6 +36,8 @@ std::optional<std::string> key_aside(const std::string& place) {
   return key && why_not_a_place(*key) == nullptr ? key : std::nullopt;
 }
 
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
 constexpr fs::perms k_for_group = fs::perms::group_read | fs::perms::group_write;
 constexpr fs::perms k_folder_for_group = k_for_group | fs::perms::group_exec | fs::perms::set_gid;
 
@@ -143,13 +145,17 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return listed;
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     const std::string key = prefix + walk->path().lexically_relative(top).generic_string();
+    // Temporary files of writers at work, or of some that were killed, are no keys. Nor is anything in a directory that
+    // hides: one that a writer makes is gone in the next moment, what others keep there may be closed to us.
+    if (is_hidden(walk->path())) {
+      walk.disable_recursion_pending();
+      continue;
+    }
     // A symlink to a directory around it lists nothing new, and that without end.
     std::error_code looked;
     if (walk->is_symlink(looked) && walk->is_directory(looked) && lies_within(walk->path().parent_path(), walk->path()))
       walk.disable_recursion_pending();
-    // Temporary files of writers at work, or of some that were killed, are no keys.
-    const bool is_key = !walk->path().filename().string().starts_with('.') && !key.starts_with("staging/");
-    if (!is_key) continue;
+    if (key.starts_with("staging/")) continue;
     // Some file systems do not say with its name what a file is.
     const fs::file_type type = walk->status(looked).type();
     if (type == fs::file_type::none) throw system_error(looked.value(), walk->path().string(), "stat");
@@ -227,6 +233,7 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s, const IsOurs&) {
   std::error_code error;
   fs::recursive_directory_iterator walk(root_, error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
+    if (is_hidden(walk->path())) walk.disable_recursion_pending();  // as in list()
     const std::string place = walk->path().lexically_relative(root_).generic_string();
     if (key_aside(place)) continue;  // it may still be needed
     const bool is_leftover = is_temporary_name(walk->path().filename().string()) || place.starts_with("staging/");

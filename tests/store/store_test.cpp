@@ -393,6 +393,22 @@ TEST_CASE("temporary files that writers left in a directory store are no keys") 
   CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
 }
 
+// Where others of a group make directories, they appear under hidden names, and are gone when one looks into them.
+TEST_CASE("what lies in a hidden directory of a directory store is no key, and none of its leftovers") {
+  ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  store.put("objects/ab/x", "x");
+  const auto theirs = {"objects/.snapshot/readme", "objects/.snapshot/ab/.x.wdelta-a1b2c3", ".backup/objects/ab/y"};
+  for (const char* place : theirs) testing::put_file(scratch / "store" / place, "theirs");
+  std::filesystem::create_directory_symlink(scratch / "store/objects/.snapshot", scratch / "store/objects/.latest");
+  std::filesystem::create_directory(scratch / "store/objects/.cd.wdelta-a1b2c3");
+  CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
+  CHECK(keys(store, "objects/") == std::vector<std::string>{"objects/ab/x"});
+  store.remove_leftovers(INT64_MAX, [](const std::string&) { return true; });
+  for (const char* place : theirs) CHECK(std::filesystem::exists(scratch / "store" / place));
+  CHECK_FALSE(std::filesystem::exists(scratch / "store/objects/.cd.wdelta-a1b2c3"));
+}
+
 TEST_CASE("what a removal that was killed had moved aside comes back, and nothing else that lies there") {
   const ScratchDirectory scratch;
   DirectoryStore store(scratch / "store");
