@@ -202,6 +202,12 @@ CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64
   return {distance, id, manifest.time, manifest.step, title};
 }
 
+std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest) {
+  std::size_t count = 0;
+  while (count < manifest.ancestors.size() && manifest.ancestors[count].distance == count + 1) ++count;
+  return std::span(manifest.ancestors).first(count);
+}
+
 // The recent ones in a row are the parent's, moved by one. Of those farther back the farthest in each stretch from 2^k
 // to 2^(k+1) stays: as all move on by one with each commit, none can be kept at exactly 2^k.
 std::vector<CommitSummary> ancestors_of_child(const Digest& id, const Manifest& manifest) {

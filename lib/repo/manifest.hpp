@@ -59,6 +59,8 @@ Manifest manifest_from(std::string_view text, const std::string& object);
 std::span<const std::uint8_t> proven_content(const ManifestFile& file, const std::string& object);
 
 CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance);
+/// The ancestors that it tells of without a gap: of what is among them, only its own manifest need be read.
+std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest);
 /// The summaries that a child of this commit carries.
 std::vector<CommitSummary> ancestors_of_child(const Digest& id, const Manifest& manifest);
 

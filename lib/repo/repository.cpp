@@ -193,19 +193,15 @@ void Repository::walk(Commit from, const std::function<bool(const CommitSummary&
   std::uint64_t walked = 0;
   for (Commit read = std::move(from);;) {
     if (!visit(summary_of(read.id, read.manifest, walked))) return;
-    // The ancestors in a row, without those far back that leave gaps. The last of the row is read itself, for what lies
-    // behind it.
-    const std::vector<CommitSummary>& ancestors = read.manifest.ancestors;
-    std::size_t in_row = 0;
-    while (in_row < ancestors.size() && ancestors[in_row].distance == in_row + 1) ++in_row;
-    if (in_row == 0) return;
-    for (std::size_t i = 0; i + 1 < in_row; ++i) {
-      CommitSummary ancestor = ancestors[i];
+    // The last of the row is read itself, for what lies behind it.
+    const std::span<const CommitSummary> row = ancestors_in_row(read.manifest);
+    if (row.empty()) return;
+    for (CommitSummary ancestor : row.first(row.size() - 1)) {
       ancestor.distance += walked;
       if (!visit(ancestor)) return;
     }
-    walked += in_row;
-    read = commit(ancestors[in_row - 1].id);
+    walked += row.size();
+    read = commit(row.back().id);
   }
 }
 

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
-#include <span>
 
 namespace wdelta {
 
@@ -27,14 +26,6 @@ Digest tip_of_main(const Repository& repository) {
   if (!main.commit)
     throw Error(Fault::not_found, k_main_branch, fmt::format("branch has no commit yet in {}", repository.name()));
   return *main.commit;
-}
-
-// The ancestors that a manifest itself tells of without a gap: of what is among them, only its own manifest need be
-// read.
-std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest) {
-  std::size_t count = 0;
-  while (count < manifest.ancestors.size() && manifest.ancestors[count].distance == count + 1) ++count;
-  return std::span(manifest.ancestors).first(count);
 }
 
 Commit newest_with_step(const Repository& repository, std::uint64_t step) {
