@@ -198,7 +198,7 @@ void require_begins_with(const Repository& repository, const Commit& tip, const 
                          const ModelRevision& model) {
   // The farthest ancestor that a manifest knows is more than half the way.
   Commit first = tip;
-  while (!first.manifest.ancestors.empty()) first = repository.commit(first.manifest.ancestors.back().id);
+  while (!first.manifest.ancestors.empty()) first = repository.commit(first.manifest.ancestors.back());
   std::string begins_with;
   for (const auto& [key, value] : first.manifest.meta) {
     if (key == k_base_key) begins_with = value;

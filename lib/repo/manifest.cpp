@@ -202,6 +202,11 @@ CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64
   return {distance, id, manifest.time, manifest.step, title};
 }
 
+std::string in_words(const CommitSummary& summary) {
+  return fmt::format("{} ({}, {}, {:?})", summary.id.hex(),
+                     summary.step ? fmt::format("step {}", *summary.step) : "no step", summary.time, summary.title);
+}
+
 std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest) {
   std::size_t count = 0;
   while (count < manifest.ancestors.size() && manifest.ancestors[count].distance == count + 1) ++count;

@@ -27,6 +27,8 @@ struct CommitSummary {
   std::string time;
   std::optional<std::uint64_t> step;
   std::string title;  ///< the first line of the message
+
+  bool operator==(const CommitSummary&) const = default;
 };
 
 struct Manifest {
@@ -59,6 +61,8 @@ Manifest manifest_from(std::string_view text, const std::string& object);
 std::span<const std::uint8_t> proven_content(const ManifestFile& file, const std::string& object);
 
 CommitSummary summary_of(const Digest& id, const Manifest& manifest, std::uint64_t distance);
+/// The same as text, for messages: its id, and what is said of it.
+std::string in_words(const CommitSummary& summary);
 /// The ancestors that it tells of without a gap: of what is among them, only its own manifest need be read.
 std::span<const CommitSummary> ancestors_in_row(const Manifest& manifest);
 /// The summaries that a child of this commit carries.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fmt/format.h>
 #include <mutex>
 #include <utility>
 
@@ -141,6 +142,16 @@ Commit Repository::commit(const Digest& id) const {
   return {id, manifest_from(*text, name() + "/" + key)};
 }
 
+// The id of a manifest tells that it is what was pushed, not that what it says of other commits is so.
+Commit Repository::commit(const CommitSummary& told) const {
+  Commit found = commit(told.id);
+  const CommitSummary itself = summary_of(found.id, found.manifest, told.distance);
+  if (itself == told) return found;
+  throw Error(Fault::corrupt, name() + "/" + commit_key(told.id),
+              fmt::format("is {}, and a commit after it tells of {}", in_words(itself), in_words(told)),
+              "run wdelta verify REPO");
+}
+
 std::optional<std::vector<StoredBook>> Repository::try_to_read(std::span<const Store::Listed> listed) const {
   std::vector<StoredBook> books;
   for (const Store::Listed& each : listed) {
@@ -201,7 +212,7 @@ void Repository::walk(Commit from, const std::function<bool(const CommitSummary&
       if (!visit(ancestor)) return;
     }
     walked += row.size();
-    read = commit(row.back().id);
+    read = commit(row.back());
   }
 }
 

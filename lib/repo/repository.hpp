@@ -56,6 +56,8 @@ class Repository {
   /// The commit of that id, which a branch, a tag or another commit names: throws corrupt when it is missing, or its
   /// bytes are not what its id says.
   Commit commit(const Digest& id) const;
+  /// The commit of which the manifest of one after it says this. Throws corrupt as well when its own says otherwise.
+  Commit commit(const CommitSummary& told) const;
   /// The recipes of all books of a commit, settled.
   RecipeGraph recipes(const Commit& commit) const;
   /// Every book of a commit, each checked against its digest.

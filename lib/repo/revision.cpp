@@ -33,10 +33,10 @@ Commit newest_with_step(const Repository& repository, std::uint64_t step) {
   if (tip.manifest.step == step) return tip;
   const auto row = ancestors_in_row(tip.manifest);
   if (const auto near = std::ranges::find(row, step, &CommitSummary::step); near != row.end())
-    return repository.commit(near->id);
-  std::optional<Digest> found;
+    return repository.commit(*near);
+  std::optional<CommitSummary> found;
   repository.walk(std::move(tip), [&](const CommitSummary& commit) {
-    if (commit.step == step) found = commit.id;
+    if (commit.step == step) found = commit;
     return !found;
   });
   if (!found)
@@ -90,10 +90,10 @@ Commit Repository::commit_at(const std::string& revision) const {
   }
   Commit start = named(*this, name);
   if (back == 0) return start;
-  if (const auto row = ancestors_in_row(start.manifest); back <= row.size()) return commit(row[back - 1].id);
-  std::optional<Digest> found;
+  if (const auto row = ancestors_in_row(start.manifest); back <= row.size()) return commit(row[back - 1]);
+  std::optional<CommitSummary> found;
   walk(std::move(start), [&](const CommitSummary& commit) {
-    if (commit.distance == back) found = commit.id;
+    if (commit.distance == back) found = commit;
     return !found;
   });
   if (!found) throw Error(Fault::not_found, revision, "goes back behind the first commit");

@@ -58,10 +58,11 @@ enum class VerifyDepth { quick, objects, deep };
 
 /// Checks everything in the repository: every document against its digest and, unless quick, every object against its
 /// name; that nothing else lies among them; that the entries of branches and tags are without gaps and name commits
-/// that are there, as does every commit its parent; that small side files in manifests have the digests that these say;
-/// that every file of every commit can be made from objects that are there and long enough, or from files of models
-/// that are there and what they were; the plan of gc. A commit that was given up (squash) may lack recipes, unless a
-/// branch, a tag or a second child makes it wanted again. Ends where the network fails.
+/// that are there, as does every commit its parent, and what it says of its ancestors is what follows from that one;
+/// that small side files in manifests have the digests that these say; that every file of every commit can be made from
+/// objects that are there and long enough, or from files of models that are there and what they were; the plan of gc. A
+/// commit that was given up (squash) may lack recipes, unless a branch, a tag or a second child makes it wanted again.
+/// Ends where the network fails.
 VerifyReport verify_repository(const Repository& repository, VerifyDepth depth, const Engine& engine,
                                const Execution& execution);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/blake3.hpp"
 #include "base/error.hpp"
 #include "base/file_turns.hpp"
 #include "base/reader_digest.hpp"
@@ -45,6 +46,12 @@ bool has_room_to_keep(const Store& store, std::uint64_t objects_bytes) {
   return spool && objects_bytes <= free_bytes_at(*spool).value_or(0) / 2;
 }
 
+Digest digest_of_list(std::span<const CommitSummary> commits) {
+  std::string text;
+  for (const CommitSummary& commit : commits) text += fmt::format("{} {}\n", commit.distance, in_words(commit));
+  return blake3(text);
+}
+
 class RepositoryCheck {
  public:
   RepositoryCheck(const Repository& repository, VerifyDepth depth, const Engine& engine, const Execution& execution)
@@ -78,6 +85,7 @@ class RepositoryCheck {
       for (std::size_t i = 0; i < piece.size(); ++i) check(piece[i], [&] { check_commit(piece[i].key, read[i]); });
     }
     check_ever_named();
+    check_ancestors();
     check_wanted();
     check_books();
     for (const Store::Listed& listed : list("gc/")) {
@@ -235,6 +243,8 @@ class RepositoryCheck {
       return;
     }
     const Commit& commit = *read.commit;
+    lineages_[commit.id] = {commit.manifest.parent, digest_of_list(commit.manifest.ancestors),
+                            digest_of_list(ancestors_of_child(commit.id, commit.manifest))};
     if (const auto& parent = commit.manifest.parent) {
       ++child_counts_[*parent];
       if (!listed_commits_.contains(commit_key(*parent))) require_commit(key, *parent);
@@ -269,6 +279,35 @@ class RepositoryCheck {
       throw Error(Fault::corrupt, key, *lost);
     }
     if (depth_ == VerifyDepth::deep) rebuild(commit, graph);
+  }
+
+  // Log, REV~N and step:N go by what a manifest says of its ancestors. When all have been read: keys are in no order of
+  // time. Where the parent is missing that was found, or it was pushed since commits were listed.
+  void check_ancestors() {
+    for (const auto& [id, lineage] : lineages_) {
+      if (!lineage.parent) continue;
+      const auto parent = lineages_.find(*lineage.parent);
+      if (parent == lineages_.end() || parent->second.of_child == lineage.ancestors) continue;
+      try {
+        say_what_differs(id, parent->first);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::network) throw;
+        report_.add(commit_key(id), error);
+      }
+    }
+  }
+
+  [[noreturn]] void say_what_differs(const Digest& id, const Digest& parent) const {
+    const std::vector<CommitSummary> told = repository_->commit(id).manifest.ancestors;
+    const std::vector<CommitSummary> real = ancestors_of_child(parent, repository_->commit(parent).manifest);
+    const auto [first_told, first_real] = std::ranges::mismatch(told, real);
+    const auto text_at = [](const auto& list, const auto& place) {
+      return place == list.end() ? std::string("nothing")
+                                 : fmt::format("{} {} back", in_words(*place), place->distance);
+    };
+    throw Error(Fault::corrupt, commit_key(id),
+                fmt::format("its ancestors are not those that its parent {} has: {}, {} expected", parent.hex(),
+                            text_at(told, first_told), text_at(real, first_real)));
   }
 
   // Those that names stood for before stay, whatever they stand for now.
@@ -388,6 +427,13 @@ class RepositoryCheck {
     VersionFinder finder;
   };
 
+  /// What a commit says of those before it, and what its children must say: as digests, since there may be many.
+  struct Lineage {
+    std::optional<Digest> parent;
+    Digest ancestors;
+    Digest of_child;
+  };
+
   const Repository* repository_;
   VerifyDepth depth_;
   const Engine* engine_;
@@ -400,6 +446,7 @@ class RepositoryCheck {
   std::map<Digest, std::string> ever_named_;    // by entries, old ones too: the first of these
   std::set<std::string> listed_commits_;        // their keys
   std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
+  std::map<Digest, Lineage> lineages_;          // of commits whose manifest could be read
   std::map<Digest, std::size_t> child_counts_;  // by parent
   std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
   std::set<Digest> rebuilt_;

@@ -309,6 +309,32 @@ class HostileTest(testing.Case):
                     self.refused(5, words)
                 self.run_fails(5, "push", self.scratch / "step", self.repo)
 
+    def test_ancestors_that_are_others_than_those_of_the_parent(self):
+        """Found by verify, at no depth later than another, and where a revision leads to one."""
+        other = self.book.parent.name
+        for step in (1, 2, 3):
+            self.write_weights("step/model.safetensors", self.some_weights())
+            tip = self.run_ok("push", self.scratch / "step", self.repo, "--step", step, "-b", "run").strip()
+        self.run_ok("verify", "--quick", self.repo)
+        manifest = json.loads((self.repo / "commits" / f"{tip}.json").read_bytes())
+        book, = (self.repo / "recipes" / tip).iterdir()
+        parent, grandparent = manifest["ancestors"]
+        for ancestors, is_led_astray in (([parent, {**grandparent, "id": other}], True),
+                                         ([parent, {**grandparent, "step": 7}], True),
+                                         ([parent, {**grandparent, "message": "7"}], True),
+                                         ([{**parent, "time": "2020-01-01T00:00:00Z"}, grandparent], False),
+                                         ([parent], False), ([parent, grandparent, {**grandparent, "distance": 3}], False)):
+            with self.subTest(ancestors):
+                self.commit({**manifest, "ancestors": ancestors}, book.read_bytes())
+                for depth in ("--quick", "--deep"):
+                    self.assertRegex(self.run_fails(5, "verify", depth, self.repo).out,
+                                     f"ancestors are not those that its parent {manifest['parent']} has: .* expected")
+                if is_led_astray:
+                    for revision in ("main~2", f"step:{ancestors[1]['step']}"):
+                        self.run_fails(5, "show", f"{self.repo}@{revision}", says="a commit after it tells of")
+                if ancestors[0] != parent:
+                    self.run_fails(5, "show", f"{self.repo}@main~1", says="a commit after it tells of")
+
     def test_a_file_that_is_larger_than_any(self):
         for size in ((1 << 45) + 1, 1 << 60):
             files = [{**file, "size": size} if file["path"].startswith("sub") else file for file in self.manifest["files"]]
