@@ -189,8 +189,7 @@ HubBase bring_base(Repository& repository, const HubBaseOptions& options, const 
     text = to_text(manifest);
   }
   base.commit.id = base.report.id = blake3(text);
-  repository.put_book(base.commit.id, book);
-  repository.store().put(commit_key(base.commit.id), text);
+  repository.put_commit(base.commit.id, text, book);
   return base;
 }
 

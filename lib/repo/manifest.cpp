@@ -76,14 +76,27 @@ void require_distinct(const std::vector<ManifestFile>& files, const std::string&
   }
 }
 
+// As now_text() has it. All of it goes into the manifests of commits to come.
+std::string time_member(const ParsedJson& json, const std::string& object) {
+  constexpr std::string_view k_form = "0000-00-00T00:00:00Z";
+  std::string time = string_member(json, "time", object);
+  const auto fits = [](char c, char form) { return form == '0' ? c >= '0' && c <= '9' : c == form; };
+  if (std::ranges::equal(time, k_form, fits)) return time;
+  throw Error(Fault::corrupt, object,
+              fmt::format("member \"time\" is {:?}, a time as 2026-11-21T06:15:00Z expected", time.substr(0, 40)));
+}
+
 CommitSummary summary_from(const ParsedJson& json, const std::string& object) {
   CommitSummary summary = {size_member(json, "distance", object), digest_member(json, "id", object),
-                           string_member(json, "time", object), number_or_null_member(json, "step", object),
+                           time_member(json, object), number_or_null_member(json, "step", object),
                            string_member(json, "message", object)};
-  // All of it goes into the manifests of commits to come.
-  if (summary.distance > k_farthest_ancestor || summary.time.size() > k_longest_title ||
-      summary.title.size() > k_longest_title || summary.title.find('\n') != std::string::npos)
-    throw Error(Fault::corrupt, object, "the summary of an ancestor is none");
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Fault::corrupt, object, fmt::format("ancestor {} {}", summary.id.hex(), what));
+  };
+  if (summary.distance > k_farthest_ancestor)
+    refuse(fmt::format("is {} commits back, at most {} expected", summary.distance, k_farthest_ancestor));
+  if (summary.title.size() > k_longest_title || summary.title.find('\n') != std::string::npos)
+    refuse(fmt::format("has no title of one line of at most {} bytes", k_longest_title));
   return summary;
 }
 
@@ -141,7 +154,7 @@ Manifest manifest_from(std::string_view text, const std::string& object) {
   require_format(json, k_commit_format, object);
   Manifest manifest;
   if (!member(json, "parent", object).is_null()) manifest.parent = digest_member(json, "parent", object);
-  manifest.time = string_member(json, "time", object);
+  manifest.time = time_member(json, object);
   manifest.author = string_member(json, "author", object);
   manifest.message = string_member(json, "message", object);
   manifest.step = number_or_null_member(json, "step", object);

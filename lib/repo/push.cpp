@@ -334,8 +334,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   const std::string text = to_text(manifest);
   commit.id = report.id = blake3(text);
   if (options.tag) read_free_tag(repository, *options.tag, commit.id, execution);
-  repository.put_book(commit.id, book_bytes);
-  repository.store().put(commit_key(commit.id), text);
+  repository.put_commit(commit.id, text, book_bytes);
   repository.store().flush();
   repository.refs().move(RefKind::branch, options.branch, parent.branch, commit.id, execution);
   report.created = true;

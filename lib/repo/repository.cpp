@@ -183,6 +183,12 @@ std::vector<StoredBook> Repository::read_books(const Digest& commit, std::span<c
   return books ? std::move(*books) : read_books(commit);
 }
 
+void Repository::put_commit(const Digest& id, const std::string& manifest_text, const BookBytes& book) {
+  manifest_from(manifest_text, "the new commit");
+  put_book(id, book);
+  store_->put(commit_key(id), manifest_text);
+}
+
 std::string Repository::put_book(const Digest& commit, const BookBytes& book) {
   std::string key = book_folder(commit) + book.digest().hex();
   key += book.is_frame ? k_frame_suffix : k_text_suffix;

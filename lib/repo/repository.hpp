@@ -64,6 +64,9 @@ class Repository {
   std::vector<StoredBook> read_books(const Digest& commit) const;
   /// The same where `listed` are the keys of its books by now: without a request for them unless one of them is gone.
   std::vector<StoredBook> read_books(const Digest& commit, std::span<const Store::Listed> listed) const;
+  /// Adds a commit, its book first. Throws corrupt, and adds nothing, where nobody could read it: nothing could be
+  /// pushed on top of it either.
+  void put_commit(const Digest& id, const std::string& manifest_text, const BookBytes& book);
   /// Adds a book to a commit; returns its key.
   std::string put_book(const Digest& commit, const RecipeBook& book) { return put_book(commit, bytes_of(book)); }
   std::string put_book(const Digest& commit, const BookBytes& book);

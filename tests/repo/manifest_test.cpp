@@ -50,7 +50,10 @@ std::optional<Fault> with(const std::function<void(Json&)>& edit) {
 TEST_CASE("a manifest reads back as it was written, and writes the same text again") {
   for (const bool minimal : {false, true}) {
     Manifest manifest = sample();
-    if (minimal) manifest = {};
+    if (minimal) {
+      manifest = {};
+      manifest.time = sample().time;
+    }
     const std::string text = to_text(manifest);
     const Manifest back = manifest_from(text, "manifest");
     CHECK(to_text(back) == text);
@@ -168,6 +171,11 @@ TEST_CASE("a member that is missing or of another type is refused, and one that 
   }
   CHECK(with([](Json& json) { json["meta"]["a"] = 1; }) == Fault::corrupt);
   CHECK(with([](Json& json) { json["step"] = -1; }) == Fault::corrupt);
+  for (const char* time : {"", "2026-11-21T06:15:00", "2026-11-21T06:15:00.5Z", "2026-11-21T06:15:0xZ", "yesterday"}) {
+    CAPTURE(std::string(time));
+    CHECK(with([&](Json& json) { json["time"] = time; }) == Fault::corrupt);
+    CHECK(with([&](Json& json) { json["ancestors"][1]["time"] = time; }) == Fault::corrupt);
+  }
   CHECK(with([](Json& json) { json["version"] = 2; }) == Fault::unsupported);
   CHECK(with([](Json& json) {
           json["new"] = 1;

@@ -13,6 +13,8 @@ using namespace testing;
 
 namespace {
 
+constexpr const char* k_time = "2026-11-21T06:15:00Z";
+
 /// A repository of bare manifests: ids, parents and steps, no files.
 class History {
  public:
@@ -21,6 +23,7 @@ class History {
   const Repository& repository() const { return repository_; }
   Digest commit(std::optional<std::uint64_t> step, const std::string& message = "") {
     Manifest manifest;
+    manifest.time = k_time;
     manifest.step = step;
     manifest.message = message;
     if (!ids_.empty()) {
@@ -122,6 +125,7 @@ TEST_CASE("a prefix of sixteen decimal digits names a commit, although no branch
   const ScratchDirectory scratch;
   History history(scratch / "r");
   Manifest manifest;
+  manifest.time = k_time;
   Digest id;
   const auto is_decimal = [](char c) { return c >= '0' && c <= '9'; };
   for (int i = 0; !std::ranges::all_of(id.hex().substr(0, 16), is_decimal) || i == 0; ++i) {
