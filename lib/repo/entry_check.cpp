@@ -17,6 +17,7 @@ Digest EntryCheck::check(const std::string& key) {
 }
 
 Digest EntryCheck::check_numbered(const std::string& folder, const std::string& last_part, const std::string& key) {
+  if (!is_entry_number(last_part)) throw Error(Fault::corrupt, key, "has no name of an entry");
   const std::uint64_t number = parse_entry_number(last_part);
   std::uint64_t& last = last_number_[folder];
   const std::uint64_t expected = last + 1;

@@ -218,8 +218,7 @@ std::map<std::string, Store::Listed> unneeded(const Repository& repository, cons
         if (is_object_key(listed.key) && !needed.contains(listed.key)) keys.emplace(listed.key, listed);
         continue;
       }
-      const std::string rest = listed.key.substr(std::string_view(folder).size());
-      const auto id = Digest::parse(rest.substr(0, rest.find_first_of("/.")));
+      const auto id = folder == std::string_view("commits/") ? commit_of_key(listed.key) : commit_of_book(listed.key);
       // A book without a manifest is of a push that was killed between the two.
       if (id && (unfinished.contains(*id) || !history.commits().contains(*id))) keys.emplace(listed.key, listed);
     }

@@ -5,7 +5,6 @@
 #include "store/reads_at_once.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <unordered_set>
 #include <utility>
 
@@ -82,14 +81,13 @@ History History::read(const Repository& repository, const Execution& execution) 
   History history;
   const std::vector<Store::Listed> commits = repository.store().list("commits/");
   // Behind them: a commit's first book is there before it is. All at once: one list for each would be a request each.
-  std::map<std::string, std::vector<Store::Listed>> books;
+  std::map<Digest, std::vector<Store::Listed>> books;
   for (Store::Listed& listed : repository.store().list("recipes/")) {
-    const std::string folder = std::filesystem::path(listed.key).parent_path().filename().string();
-    books[folder].push_back(std::move(listed));
+    if (const auto commit = commit_of_book(listed.key)) books[*commit].push_back(std::move(listed));
   }
   std::vector<std::optional<std::pair<Digest, HistoryCommit>>> found(commits.size());
   for_each_read(repository.store(), commits.size(), execution.stop, [&](std::size_t i) {
-    const auto id = Digest::parse(std::filesystem::path(commits[i].key).stem().string());
+    const auto id = commit_of_key(commits[i].key);
     if (!id) return;
     Manifest manifest;
     try {
@@ -99,7 +97,7 @@ History History::read(const Repository& repository, const Execution& execution) 
       if (error.fault() == Fault::corrupt && repository.store().get(commit_key(*id)) == nullptr) return;
       throw;
     }
-    const auto listed = books.find(id->hex());
+    const auto listed = books.find(*id);
     found[i].emplace(*id, history.read_commit(
                               manifest, repository.read_books(*id, listed == books.end() ? std::vector<Store::Listed>()
                                                                                          : listed->second)));

@@ -41,6 +41,12 @@ RefState state_of(const Store& store, RefKind kind, const std::string& name, std
   return ref;
 }
 
+// Of whichever kind.
+bool is_entry_key(std::string_view key) {
+  const std::string_view last_part = key.substr(key.rfind('/') + 1);
+  return is_entry_number(last_part) || parse_contested_key(last_part);
+}
+
 // What of all keys below a folder is below each name, by name.
 template <typename Take>
 void for_each_entry(const std::vector<Store::Listed>& keys, const std::string& folder, Take take) {
@@ -108,14 +114,14 @@ std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
     const auto key = parse_contested_key(std::string_view(listed.key).substr(listed.key.rfind('/') + 1));
     const bool is_withdrawal = key && key->is_withdrawal;
     if (is_withdrawal) withdrawn_ms.emplace(key->write, listed.written_ms);
-    return is_withdrawal;
+    return is_withdrawal || !is_entry_key(listed.key);
   });
   std::vector<NamedCommit> named(entries.size());
   for_each_read(*store_, entries.size(), {},
                 [&](std::size_t i) { named[i].commit = read_ref_entry(*store_, entries[i].key).commit; });
   std::map<std::string, std::uint64_t> newest;
-  std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;     // of all entries of a number, the last
-  std::vector<std::pair<std::string, std::uint64_t>> numbered(entries.size());  // 0 for what is none
+  std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;  // of all entries of a number, the last
+  std::vector<std::pair<std::string, std::uint64_t>> numbered(entries.size());
   for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const Store::Listed& listed) {
     const auto contested = parse_contested_key(last);
     const std::uint64_t number = is_entry_number(last) ? parse_entry_number(last) : contested ? contested->number : 0;

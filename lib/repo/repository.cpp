@@ -44,6 +44,11 @@ std::optional<BookName> book_named(const std::string& key) {
 
 std::string commit_key(const Digest& id) { return "commits/" + id.hex() + ".json"; }
 
+std::optional<Digest> commit_of_key(const std::string& key) {
+  const auto id = Digest::parse(std::filesystem::path(key).stem().string());
+  return id && commit_key(*id) == key ? id : std::nullopt;
+}
+
 std::optional<Digest> commit_of_book(const std::string& key) {
   const std::filesystem::path path = key;
   const auto commit = Digest::parse(path.parent_path().filename().string());
@@ -155,13 +160,13 @@ Commit Repository::commit(const CommitSummary& told) const {
 std::optional<std::vector<StoredBook>> Repository::try_to_read(std::span<const Store::Listed> listed) const {
   std::vector<StoredBook> books;
   for (const Store::Listed& each : listed) {
+    if (!commit_of_book(each.key)) continue;
     const std::string object = name() + "/" + each.key;
     auto bytes = get_text(*store_, each.key, k_longest_document);
     if (!bytes) return std::nullopt;
-    const auto name = book_named(each.key);
-    if (!name || blake3(*bytes) != name->digest)
-      throw Error(Fault::corrupt, object, "its bytes are not what its name says");
-    books.push_back({each.key, book_from(BookBytes{std::move(*bytes), name->is_frame}, object), each.written_ms});
+    const BookName name = *book_named(each.key);
+    if (blake3(*bytes) != name.digest) throw Error(Fault::corrupt, object, "its bytes are not what its name says");
+    books.push_back({each.key, book_from(BookBytes{std::move(*bytes), name.is_frame}, object), each.written_ms});
   }
   return books;
 }

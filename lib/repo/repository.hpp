@@ -60,7 +60,7 @@ class Repository {
   Commit commit(const CommitSummary& told) const;
   /// The recipes of all books of a commit, settled.
   RecipeGraph recipes(const Commit& commit) const;
-  /// Every book of a commit, each checked against its digest.
+  /// Every book of a commit, each checked against its digest. What lies beside them is passed over.
   std::vector<StoredBook> read_books(const Digest& commit) const;
   /// The same where `listed` are the keys of its books by now: without a request for them unless one of them is gone.
   std::vector<StoredBook> read_books(const Digest& commit, std::span<const Store::Listed> listed) const;
@@ -98,6 +98,8 @@ class Repository {
 };
 
 std::string commit_key(const Digest& id);
+/// The commit whose manifest has that key; nothing when it is the key of none.
+std::optional<Digest> commit_of_key(const std::string& key);
 /// The commit whose recipe book has that key; nothing when it is the key of none.
 std::optional<Digest> commit_of_book(const std::string& key);
 

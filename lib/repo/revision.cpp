@@ -51,7 +51,7 @@ std::optional<Digest> by_prefix(const Repository& repository, const std::string&
   if (!is_hex || prefix.size() < k_shortest_prefix || prefix.size() > 64) return std::nullopt;
   std::optional<Digest> found;
   for (const Store::Listed& listed : repository.store().list("commits/")) {
-    const auto id = Digest::parse(std::filesystem::path(listed.key).stem().string());
+    const auto id = commit_of_key(listed.key);
     if (!id || !id->hex().starts_with(prefix)) continue;
     if (found) throw Error(Fault::usage, prefix, "more than one commit begins with these digits", "give more of them");
     found = id;

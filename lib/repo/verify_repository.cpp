@@ -221,7 +221,7 @@ class RepositoryCheck {
   ReadCommit read_commit(const std::string& key) const {
     ReadCommit read;
     try {
-      const auto id = Digest::parse(fs::path(key).stem().string());
+      const auto id = commit_of_key(key);
       if (!id) throw Error(Fault::corrupt, key, "has no name of a commit");
       try {
         read.commit = repository_->commit(*id);

@@ -141,6 +141,30 @@ class DamageTest(testing.Case):
             (self.scratch / "away").rename(repo / lost)
         self.run_fails(4, "pull", f"{repo}@{'0' * 64}", out, absent=out)
 
+    def test_what_lies_beside_documents_is_damage_to_verify_and_nothing_to_others(self):
+        repo, steps = self.small_repository()
+        tip = self.run_ok("log", repo, "-n", 1, "-v").split()[0]
+        out = self.scratch / "out"
+        for place in (f"commits/{tip}.bak", f"commits/old/{tip}.json", f"commits/{tip}", "commits/notes",
+                      f"recipes/{tip}/notes", f"recipes/{tip}/{'0' * 64}", f"recipes/{tip}/old/{'0' * 64}.json",
+                      f"recipes/old/{tip}/{'0' * 64}.json", "branches/main/notes", "branches/notes", "tags/v0/1"):
+            with self.subTest(place):
+                stray = self.write(f"repo/{place}", "mine")
+                for depth in ("--quick", "--deep"):
+                    done = self.run_fails(5, "verify", depth, repo)
+                    self.assertRegex(done.out, rf"\A{place}: has no name of an? (commit|recipe book|entry)\n\Z")
+                self.assertIn(tip, self.run_ok("show", f"{repo}@{tip}"))
+                self.run_ok("pull", f"{repo}@{tip[:8]}", out)
+                self.assert_same_tree(out, steps[1])
+                self.run_ok("push", steps[1], repo)
+                self.run_ok("push", "--repair", "--base", steps[1], repo)
+                for words in (("stats",), ("log",), ("branch",), ("squash", "v0..main", "-n"), ("gc", "--grace", "0")):
+                    self.run_ok(words[0], repo, *words[1:])
+                self.assertEqual(stray.read_text(), "mine")
+                stray.unlink()
+                shutil.rmtree(out)
+        self.run_ok("verify", repo)
+
     def objects(self, repo):
         return {path for path in (repo / "objects").rglob("*") if path.is_file()}
 
