@@ -2,24 +2,27 @@
 #include "repo/stats.hpp"
 
 #include "repo/history.hpp"
+#include "repo/stored_objects.hpp"
 
-#include <filesystem>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <tuple>
+#include <vector>
 
 namespace wdelta {
 
 namespace {
 
 // Of files that no object is for, those that lie in a model.
-void add_references(RepositoryStats& stats, const std::vector<Recipe>& recipes, const std::set<std::string>& objects) {
+void add_references(RepositoryStats& stats, const std::vector<Recipe>& recipes, const StoredObjects& objects) {
   std::map<Digest, std::uint64_t> referred;
   std::set<Digest> here;
   for (const Recipe& recipe : recipes) {
     if (recipe.reference) {
       referred[recipe.digest] = recipe.size_bytes;
-    } else if (recipe.base.empty() && objects.contains(recipe.bytes.object)) {
+    } else if (recipe.base.empty() && objects.have(recipe)) {
       here.insert(recipe.digest);
     }
   }
@@ -27,11 +30,12 @@ void add_references(RepositoryStats& stats, const std::vector<Recipe>& recipes, 
 }
 
 // Sizes of what recipes take of objects that are there, each stretch once: several may take the same.
-void add_recipes(RepositoryStats& stats, const std::vector<Recipe>& recipes, const std::set<std::string>& objects) {
+void add_recipes(RepositoryStats& stats, const std::vector<Recipe>& recipes, const StoredObjects& objects) {
   std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> seen;
   for (const Recipe& recipe : recipes) {
     const ObjectRange& bytes = recipe.bytes;
-    if (!objects.contains(bytes.object) || !seen.emplace(bytes.object, bytes.offset, bytes.length).second) continue;
+    if (recipe.reference || !objects.have(recipe) || !seen.emplace(bytes.object, bytes.offset, bytes.length).second)
+      continue;
     (recipe.base.empty() ? stats.whole_bytes : stats.delta_bytes) += bytes.length;
   }
 }
@@ -75,14 +79,14 @@ RepositoryStats read_stats(const Repository& repository, const Execution& execut
   stats.branch_count = count_refs(repository, history, RefKind::branch);
   stats.tag_count = count_refs(repository, history, RefKind::tag);
   add_files(stats, history);
-  std::set<std::string> objects;
-  for (const Store::Listed& listed : repository.store().list("")) {
+  const std::vector<Store::Listed> keys = repository.store().list("");
+  for (const Store::Listed& listed : keys) {
     stats.stored_bytes += listed.size_bytes;
     if (!listed.key.starts_with("objects/")) continue;
     ++stats.object_count;
     stats.object_bytes += listed.size_bytes;
-    objects.insert(std::filesystem::path(listed.key).filename().string());
   }
+  const StoredObjects objects{std::span<const Store::Listed>(keys)};
   const std::vector<Recipe> recipes = history.recipes_without({});
   add_recipes(stats, recipes, objects);
   add_references(stats, recipes, objects);

@@ -16,8 +16,13 @@ StoredObjects::StoredObjects(const Store& store) : StoredObjects(store, std::arr
 StoredObjects::StoredObjects(const Store& store, std::span<const std::string> prefixes, const std::stop_token& stop) {
   std::vector<std::vector<Store::Listed>> listings(prefixes.size());
   for_each_read(store, prefixes.size(), stop, [&](std::size_t i) { listings[i] = store.list(prefixes[i]); });
-  for (const std::vector<Store::Listed>& listing : listings) {
-    for (const Store::Listed& listed : listing)
+  for (const std::vector<Store::Listed>& listing : listings) add(listing);
+}
+
+// Where an object lies in another folder than its own nobody finds it.
+void StoredObjects::add(std::span<const Store::Listed> listing) {
+  for (const Store::Listed& listed : listing) {
+    if (is_object_key(listed.key))
       sizes_bytes_[std::filesystem::path(listed.key).filename().string()] = listed.size_bytes;
   }
 }

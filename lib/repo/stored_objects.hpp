@@ -19,6 +19,8 @@ class StoredObjects {
  public:
   /// Whatever a book names that was read before is listed, unless it is lost.
   explicit StoredObjects(const Store& store);
+  /// Those of a listing, which may show other keys as well.
+  explicit StoredObjects(std::span<const Store::Listed> listing) { add(listing); }
   /// Those below these prefixes alone.
   StoredObjects(const Store& store, std::span<const std::string> prefixes, const std::stop_token& stop);
 
@@ -26,6 +28,8 @@ class StoredObjects {
   bool have(const Recipe& recipe) const;
 
  private:
+  void add(std::span<const Store::Listed> listing);
+
   std::map<std::string, std::uint64_t> sizes_bytes_;  // by name
 };
 

@@ -2,6 +2,7 @@
 """Bytes that are not what they claim to be are refused, and nothing of them is written."""
 
 import concurrent.futures
+import json
 import os
 import shutil
 import struct
@@ -164,6 +165,30 @@ class DamageTest(testing.Case):
                 stray.unlink()
                 shutil.rmtree(out)
         self.run_ok("verify", repo)
+
+    def test_an_object_in_another_folder_than_its_own_is_lost(self):
+        self.write_weights("a/model.safetensors", self.some_weights(1, 1 << 20))
+        step, repo, out = self.scratch / "a", self.scratch / "repo", self.scratch / "out"
+        self.run_ok("push", step, repo)
+        whole = json.loads(self.run_ok("stats", "--json", repo))["whole_bytes"]
+        self.assertGreater(whole, 1 << 20)
+
+        def misplace():
+            object, = (path for path in self.objects(repo) if path.parent.name != "zz")
+            (repo / "objects" / "zz").mkdir(exist_ok=True)
+            object.rename(repo / "objects" / "zz" / object.name)
+
+        for words in (("push", "--repair", "--base", step, repo), ("push", "--anchor", "now", step, repo)):
+            with self.subTest(words):
+                misplace()
+                self.run_fails(5, "verify", repo)
+                self.assertEqual(json.loads(self.run_ok("stats", "--json", repo))["whole_bytes"], 0)
+                self.run_ok(*words)
+                self.run_ok("pull", repo, out)
+                self.assert_same_tree(out, step)
+                shutil.rmtree(out)
+                shutil.rmtree(repo / "objects" / "zz")
+                self.run_ok("verify", repo)
 
     def objects(self, repo):
         return {path for path in (repo / "objects").rglob("*") if path.is_file()}
