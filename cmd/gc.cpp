@@ -7,7 +7,12 @@
 #include "format.hpp"
 
 #include <charconv>
+#include <cstdint>
 #include <fmt/format.h>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace wdelta::cmd {
 
@@ -36,6 +41,33 @@ std::chrono::seconds parse_duration(const std::string& text) {
   return std::chrono::seconds(count * seconds);
 }
 
+// 187,300 s → "2d 5h": the larger two units, rounded up.
+std::string time_text(std::int64_t seconds) {
+  const std::int64_t unit = seconds >= 86400 ? 3600 : seconds >= 3600 ? 60 : 1;
+  seconds = (seconds + unit - 1) / unit * unit;
+  std::string text;
+  for (const auto& [size, name] : {std::pair<std::int64_t, char>{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}}) {
+    if (seconds >= size) text += fmt::format("{}{}{}", text.empty() ? "" : " ", seconds / size, name);
+    seconds %= size;
+  }
+  return text;
+}
+
+std::string when_more_can_go(const GcReport& report, const std::string& grace) {
+  const auto more = [](std::size_t count, const char* what, std::uint64_t bytes, const std::string& when) {
+    return fmt::format("{} {} ({}) can go {}", count, what, size_text(bytes), when);
+  };
+  if (!report.waiting) return more(report.planned, "more", report.planned_bytes, grace + " from now");
+  const auto& [count, bytes, left] = *report.waiting;
+  std::string text = more(count, "more", bytes, time_text(left.count()) + " from now");
+  if (count < report.planned) {
+    text += ", ";
+    text += more(report.planned - count, "found since", report.planned_bytes - bytes,
+                 grace + " after a run that removes these");
+  }
+  return text;
+}
+
 int run_gc(const GcArguments& arguments, Context& context) {
   const std::chrono::seconds grace = parse_duration(arguments.grace);
   Repository repository = open_repository(arguments.repository, context);
@@ -61,9 +93,8 @@ int run_gc(const GcArguments& arguments, Context& context) {
       fmt::print("  {}\n", context.verbose > 0 ? id.hex() : id.hex().substr(0, 12));
     }
   }
-  fmt::print("{} {} ({}); {} more ({}) can go {} from now\n", report.removed,
-             arguments.dry_run ? "would be removed" : "removed", size_text(report.removed_bytes), report.planned,
-             size_text(report.planned_bytes), arguments.grace);
+  fmt::print("{} {} ({}); {}\n", report.removed, arguments.dry_run ? "would be removed" : "removed",
+             size_text(report.removed_bytes), when_more_can_go(report, arguments.grace));
   return 0;
 }
 

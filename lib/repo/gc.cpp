@@ -283,6 +283,19 @@ std::vector<std::vector<std::string>> in_pieces(const std::set<std::string>& key
   return pieces;
 }
 
+GcReport::Waiting waiting_of(const GcPlan& plan, const std::map<std::string, Store::Listed>& unneeded,
+                             std::int64_t left_s) {
+  GcReport::Waiting waiting{0, 0, std::chrono::seconds(left_s)};
+  for (const std::string& key : std::set<std::string>(plan.keys.begin(), plan.keys.end())) {
+    const auto found = unneeded.find(key);
+    // As it is removed: not what was put again since.
+    if (found == unneeded.end() || found->second.written_ms >= plan.time_s * 1000) continue;
+    ++waiting.count;
+    waiting.bytes += found->second.size_bytes;
+  }
+  return waiting;
+}
+
 }  // namespace
 
 GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcMode mode, const Execution& execution) {
@@ -316,11 +329,9 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     plan = GcPlan{now_s + 1, {}};  // whatever is there now
     for (const auto& [key, listed] : keys) plan->keys.push_back(key);
   }
-  const auto is_due = [&] {
-    const auto written_s = plan_written_s(store);
-    return written_s && *written_s + grace.count() <= now_s;
-  };
-  if (plan && (grace.count() == 0 || is_due())) {
+  // What is not listed yet was written a moment ago.
+  const std::int64_t due_s = plan ? plan_written_s(store).value_or(now_s + 1) + grace.count() : 0;
+  if (plan && (grace.count() == 0 || due_s <= now_s)) {
     std::set<std::string> old;
     for (const std::string& key : plan->keys) {
       const auto found = keys.find(key);
@@ -347,6 +358,7 @@ GcReport collect_garbage(Repository& repository, std::chrono::seconds grace, GcM
     ++report.planned;
     report.planned_bytes += listed.size_bytes;
   }
+  if (plan) report.waiting = waiting_of(*plan, keys, due_s - now_s);
   if (mode == GcMode::dry_run) return report;
   store.remove_leftovers(now_s - grace.count(), is_object_key);
   if (!plan && !keys.empty()) {

@@ -316,6 +316,33 @@ class SquashTest(testing.Case):
         self.assertGreater(second["removed"], 0)
         self.pulls_only((0, 1, 6, 7, *([3] if self.leads_through(3) else [])))
 
+    def test_gc_says_when_what_is_left_can_go(self):
+        """What a plan names that still waits goes first, and what it does not name a grace time behind that."""
+        def orphan(content):
+            name = testing.blake3(content)
+            path = self.write(f"{self.repo.name}/objects/{name[:2]}/{name}", content)
+            os.utime(path, (time.time() - 4 * 3600,) * 2)
+
+        def says(grace, line, *more):
+            self.assertRegex(self.run_ok("gc", "--grace", grace, *more, self.repo), rf"\A{line}\n\Z")
+
+        orphan(b"one")
+        says("2h", r"0 would be removed \(0 B\); 1 more \(3 B\) can go 2h from now", "-n")
+        says("2h", r"0 removed \(0 B\); 1 more \(3 B\) can go 2h from now")
+        path = self.repo / "gc" / "plan.json"
+        plan = json.loads(path.read_text())
+        path.write_bytes(self.sealed({**plan, "time": plan["time"] - 1800}))
+        for words in (("-n",), ()):
+            would = r"(would be )?removed \(0 B\)"
+            says("2h", rf"0 {would}; 1 more \(3 B\) can go 1h (30|2\d)m from now", *words)
+            says("3d", rf"0 {would}; 1 more \(3 B\) can go 3d from now", *words)
+        orphan(b"other")
+        for words in (("-n",), ()):
+            says("2h", rf"0 {would}; 1 more \(3 B\) can go 1h (30|2\d)m from now, "
+                       r"1 found since \(5 B\) can go 2h after a run that removes these", *words)
+        path.write_bytes(self.sealed({**plan, "time": plan["time"] - 7200}))
+        says("2h", r"1 removed \(3 B\); 1 more \(5 B\) can go 2h from now")
+
     def test_a_dry_run_says_what_a_run_does(self):
         self.squash("step:1..main")
         time.sleep(1.1)
