@@ -855,12 +855,9 @@ class _Owner:
 
     _free = None
 
-    _cancel = None
-
     def __init__(self):
         self._handle = None
         self._process = os.getpid()
-        self._working = threading.Lock()  # held while a call that takes its turn works on the handle
         self._changing = threading.Condition()  # of the handle, and of how many calls are using it
         self._calls = 0
 
@@ -896,6 +893,30 @@ class _Owner:
         if handle is not None:
             _plain(self._free, handle)
 
+    def __reduce__(self):
+        raise TypeError(f"{type(self).__name__}: cannot be copied or pickled: open another")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self, *_):
+        if not sys.is_finalizing():
+            with contextlib.suppress(SystemExit):  # of a daemon thread at the end of the program
+                self.close()
+
+
+class _Cancellable(_Owner):
+    """Of a handle that the library can be told to stop working on."""
+
+    _cancel = None
+
+    def __init__(self):
+        super().__init__()
+        self._working = threading.Lock()  # held while a call that takes its turn works on the handle
+
     def cancel(self):
         """Makes the call that works on it in another thread, and every later one, end soon with Interrupted."""
         with self._changing:
@@ -918,20 +939,6 @@ class _Owner:
             raise told.error or error from None
         if told.error is not None:  # it came too late to cancel anything
             raise told.error
-
-    def __reduce__(self):
-        raise TypeError(f"{type(self).__name__}: cannot be copied or pickled: open another")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self, *_):
-        if not sys.is_finalizing():
-            with contextlib.suppress(SystemExit):  # of a daemon thread at the end of the program
-                self.close()
 
 
 Report = namedtuple("Report", [name for name, _ in _PushReport._fields_ if name != "struct_size"])
@@ -1020,7 +1027,7 @@ _REFERENCES = {"host": 0, "repository": 1, "device": 2}
 _ANCHORS = {"auto": 0, "never": 1, "now": 2}
 
 
-class _Push(_Owner):
+class _Push(_Cancellable):
     """One push. What it was given stays alive until it is closed."""
 
     _free, _cancel = "wdelta_push_free", "wdelta_push_cancel"
@@ -1086,7 +1093,7 @@ class _Push(_Owner):
         return told._replace(created=bool(told.created), compared_with_repository=bool(told.compared_with_repository))
 
 
-class Commit(_Owner):
+class Commit(_Cancellable):
     """A commit, opened to be read: .id, .parent, .message, .author, .time, .step (None where it has none), .meta,
     .files and .tensors. Used by one thread at a time."""
 

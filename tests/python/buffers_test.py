@@ -465,6 +465,17 @@ class Breaks(Case):
                 repository._listener.call(enough, "wdelta_resolve", repository._handle, b"", (ctypes.c_char * 65)())
         self.assertTrue(repository.resolve())
 
+    def test_what_has_a_cancel_can_be_cancelled(self):
+        """A repository has none: its calls take an event."""
+        repository = self.repository()
+        self.assertFalse(hasattr(repository, "cancel"))
+        repository.push({"w": b"1"})
+        with repository.commit() as commit:
+            commit.cancel()
+            with self.assertRaises(wdelta.Interrupted):
+                commit.read(commit.files[0].path)
+        commit.cancel()  # once it is closed: nothing
+
     def test_an_exception_in_progress_cancels_and_is_what_the_push_raises(self):
         class Enough(Exception):
             pass
