@@ -84,7 +84,7 @@ class PushChoiceTest(testing.Case):
         time.sleep(1.5)
         self.assertIsNone(process.poll())
         shards[0].write_bytes(contents[0])
-        out, said = process.communicate()
+        out, said = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, said)
         self.run_ok("pull", f"{self.repo}@{out.decode().strip()}", self.scratch / "out")
         self.assert_same_tree(self.scratch / "out", whole)
@@ -102,7 +102,7 @@ class PushChoiceTest(testing.Case):
         process = self.start_waiting()
         time.sleep(0.5)
         index.write_text('{"weight_map": {}}')
-        _, said = process.communicate()
+        _, said = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, said)
 
     def test_waiting_can_be_interrupted(self):
@@ -110,7 +110,7 @@ class PushChoiceTest(testing.Case):
         process = self.start_waiting()
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        process.communicate()
+        process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130)
         self.assertFalse(self.repo.exists())
 

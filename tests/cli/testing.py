@@ -212,9 +212,18 @@ def describe(directory):
     return found
 
 
+def heed_signals():
+    """Has what asks a program to stop do so, here and in every program that is started: what a script runs in the
+    background, or nohup, begins with some of these ignored, and goes on ignoring them."""
+    for number in STOPPED:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 def main():
     """NAME_test.py [WDELTA MAKE_RUN] [options of unittest]; the binaries may come from the environment too."""
     global WDELTA, MAKE_RUN
+    heed_signals()
     words = sys.argv[1:]
     if words and os.access(words[0], os.X_OK):
         WDELTA = os.path.abspath(words.pop(0))
