@@ -198,11 +198,24 @@ void allow_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Where the command's name stands: behind options of every command, of which some take the next word for their value.
+int place_of_command(const CLI::App& app, int argc, char** argv) {
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-'; ++i) {
+    const std::string word = argv[i];
+    // Of "-qj 2" the last letter, where it is an option's: "-j2" has its value.
+    const CLI::Option* option = app.get_option_no_throw(word.starts_with("--") ? word : std::string{'-', word.back()});
+    if (option != nullptr && option->get_items_expected_min() > 0) ++i;
+  }
+  return i;
+}
+
 // As CLI11 wants them, the last one first. Of "--name=" it would take the next word for the value, and "[a,b]" for two
 // deltas where apply takes several.
-std::vector<std::string> words_of(int argc, char** argv) {
+std::vector<std::string> words_of(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words;
-  const bool are_paths = argc > 1 && argv[1] == std::string_view("apply");
+  const int command = place_of_command(app, argc, argv);
+  const bool are_paths = command < argc && argv[command] == std::string_view("apply");
   bool has_options = true;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
@@ -241,7 +254,7 @@ int run(int argc, char** argv, Context& context) {
   if (argc > 1 && argv[1] == std::string_view("complete")) return complete(app, {argv + 2, argv + argc}, context);
   if (argc > 1 && argv[1] == std::string_view("manual")) return print_manual(app, {argv + 2, argv + argc});
   try {
-    app.parse(words_of(argc, argv));
+    app.parse(words_of(app, argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();

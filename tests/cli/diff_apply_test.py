@@ -326,8 +326,13 @@ class DiffApplyTest(testing.Case):
         old, new = (self.write_weights(f"{name}.safetensors", self.some_weights(1)) for name in "ab")
         delta = self.scratch / "[x,y]"
         self.run_ok("diff", old, new, "-o", delta)
-        self.run_ok("apply", old, "[x,y]", "-o", self.scratch / "out", cwd=self.scratch)
-        self.assert_same_file(self.scratch / "out", new)
+        for before in ((), ("-q",), ("-qj", "2"), ("-j2", "--color=never"), ("--color", "never", "--threads", "2")):
+            with self.subTest(before):
+                self.run_ok(*before, "apply", old, "[x,y]", "-o", self.scratch / "out", cwd=self.scratch)
+                self.assert_same_file(self.scratch / "out", new)
+                (self.scratch / "out").unlink()
+        self.run_ok("push", "-m", "[x,y]", old.rename(self.scratch / "apply"), "repo", cwd=self.scratch)
+        self.assertIn("    [x,y]\n", self.run_ok("show", "repo", cwd=self.scratch))
 
     def test_deltas_of_a_directory_that_are_not_what_its_list_says(self):
         for step in "ab":
