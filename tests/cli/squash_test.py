@@ -299,6 +299,22 @@ class SquashTest(testing.Case):
                 for folder in ("anchored", "out", "state", "step-0", "step-1", "step-2", "step-3"):
                     shutil.rmtree(self.scratch / folder, ignore_errors=True)
 
+    def test_a_commit_that_is_damaged_already_is_in_nobodys_way(self):
+        """It leads through what is given up, and cannot be made whatever squash does."""
+        def objects():
+            return {path for path in (self.repo / "objects").rglob("*") if path.is_file()}
+        before = objects()
+        self.ids.append(self.push(self.next_step()))
+        for path in objects() - before:
+            path.unlink()
+        damage = self.run_fails(5, "verify", self.repo).out
+        self.assertIn(self.ids[7], damage)
+        self.assertEqual(self.squash("step:1..step:4")["squashed"], self.ids[2:4])
+        self.gc("--grace", "0")
+        for i in (0, 1, 4, 5, 6):
+            self.pulls(i)
+        self.assertEqual(self.run_fails(5, "verify", self.repo).out, damage)
+
     def test_gc_waits_twice(self):
         self.squash("step:1..main")
         self.assertEqual(self.gc("--grace", "1h")["given_up"], [])

@@ -7,6 +7,7 @@
 #include "testing/fault.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <doctest/doctest.h>
 #include <map>
 
@@ -171,6 +172,48 @@ TEST_CASE("a deep check over a network fetches no large object twice") {
     CHECK_MESSAGE(gets[listed.key] == 1, listed.key);
   }
   CHECK(large == 2 * RemoteRun::k_shards);
+}
+
+TEST_CASE("what is pushed while verify is at work is looked at like all else") {
+  RemoteRun run;
+  unsigned pushes = 0;
+  const auto objects = [&] {
+    std::set<std::string> keys;
+    for (const Store::Listed& listed : MemoryStore(run.bucket()).list("objects/")) keys.insert(listed.key);
+    return keys;
+  };
+  for (const bool is_damaged : {false, true}) {
+    for (const VerifyDepth depth : {VerifyDepth::quick, VerifyDepth::objects, VerifyDepth::deep}) {
+      CAPTURE(is_damaged);
+      CAPTURE(static_cast<int>(depth));
+      std::vector<std::string> added;
+      std::string content;
+      std::atomic<bool> is_begun = false;
+      // Objects were listed by then, and commits were not.
+      run.before_read = [&](const std::string& key) {
+        if (!key.starts_with("branches/") || is_begun.exchange(true)) return;
+        const ScratchDirectory scratch;
+        std::mt19937_64 random(++pushes);
+        put_file(scratch / "c/model.safetensors", safetensors_file({random_tensor("t", {"F32", 32}, 10'000, random)}));
+        const std::set<std::string> before = objects();
+        Repository to = run.repository();
+        push(to, Checkpoint::open(scratch / "c"), {}, {}, best_engine(), SilentExecution());
+        std::ranges::set_difference(objects(), before, std::back_inserter(added));
+        MemoryStore store(run.bucket());
+        content = get_text(store, added.at(0), UINT64_MAX).value();
+        if (is_damaged) store.put(added[0], std::string(content.size(), 'd'));
+      };
+      const VerifyReport report = verify_repository(run.repository(), depth, best_engine(), SilentExecution(1));
+      REQUIRE(added.size() == 1);
+      CHECK(report.unseen.empty());
+      // Without reading it nobody can know.
+      const bool is_found =
+          std::ranges::any_of(report.findings, [&](const Finding& f) { return f.object == added[0]; });
+      CHECK(is_found == (is_damaged && depth != VerifyDepth::quick));
+      if (!is_found) CHECK(report.findings.empty());
+      MemoryStore(run.bucket()).put(added[0], content);
+    }
+  }
 }
 
 TEST_CASE("what cannot be looked at is told apart from what is wrong, and both are told") {
