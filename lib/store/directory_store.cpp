@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <optional>
+#include <sys/stat.h>
 
 namespace wdelta {
 
@@ -19,6 +21,13 @@ namespace fs = std::filesystem;
 
 namespace {
 std::int64_t mtime_s(const FileStamp& stamp) { return stamp.mtime_ns / 1'000'000'000; }
+
+// Of a file or a directory; nothing once it is gone.
+std::optional<std::int64_t> changed_s(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
+  return status.st_mtim.tv_sec;
+}
 
 // Where a file lies for the moment in which it is removed, or put back: with its key, percent-encoded, behind.
 constexpr std::string_view k_aside = "staging/removed-";
@@ -242,8 +251,8 @@ void DirectoryStore::remove_leftovers(std::int64_t time_s, const IsOurs&) {
     const bool is_folder = walk->is_directory(vanished);
     if (is_folder) walk.disable_recursion_pending();  // one that was being made, and is empty
     if (!is_folder && !walk->is_regular_file(vanished)) continue;
-    const auto stamp = stamp_of(walk->path());
-    if (stamp && mtime_s(*stamp) < time_s) fs::remove(walk->path(), vanished);
+    const auto changed = changed_s(walk->path());
+    if (changed && *changed < time_s) fs::remove(walk->path(), vanished);
   }
 }
 

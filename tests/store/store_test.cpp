@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <doctest/doctest.h>
+#include <iterator>
 #include <latch>
 #include <map>
 #include <sys/stat.h>
@@ -401,12 +402,24 @@ TEST_CASE("what lies in a hidden directory of a directory store is no key, and n
   const auto theirs = {"objects/.snapshot/readme", "objects/.snapshot/ab/.x.wdelta-a1b2c3", ".backup/objects/ab/y"};
   for (const char* place : theirs) testing::put_file(scratch / "store" / place, "theirs");
   std::filesystem::create_directory_symlink(scratch / "store/objects/.snapshot", scratch / "store/objects/.latest");
-  std::filesystem::create_directory(scratch / "store/objects/.cd.wdelta-a1b2c3");
   CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
   CHECK(keys(store, "objects/") == std::vector<std::string>{"objects/ab/x"});
   store.remove_leftovers(INT64_MAX, [](const std::string&) { return true; });
   for (const char* place : theirs) CHECK(std::filesystem::exists(scratch / "store" / place));
-  CHECK_FALSE(std::filesystem::exists(scratch / "store/objects/.cd.wdelta-a1b2c3"));
+}
+
+TEST_CASE("a directory that a writer was making when it was killed is a leftover like a file") {
+  const ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  store.put("objects/ab/x", "x");
+  const auto left = {"objects/.cd.wdelta-a1b2c3", "objects/ab/.y.wdelta-a1b2c3"};
+  std::filesystem::create_directory(scratch / "store" / *left.begin());
+  testing::put_file(scratch / "store" / *std::next(left.begin()), "left");
+  store.remove_leftovers(0, [](const std::string&) { return true; });
+  for (const char* place : left) CHECK(std::filesystem::exists(scratch / "store" / place));
+  store.remove_leftovers(INT64_MAX, [](const std::string&) { return true; });
+  for (const char* place : left) CHECK_FALSE(std::filesystem::exists(scratch / "store" / place));
+  CHECK(keys(store, "") == std::vector<std::string>{"objects/ab/x"});
 }
 
 TEST_CASE("what a removal that was killed had moved aside comes back, and nothing else that lies there") {
