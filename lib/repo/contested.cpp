@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/contested.hpp"
 
+#include "base/ascii.hpp"
 #include "repo/ref_entry.hpp"
 
 #include <algorithm>

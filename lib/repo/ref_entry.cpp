@@ -32,11 +32,6 @@ RefEntry read_ref_entry(const Store& store, const std::string& key) {
           json.contains("before") ? string_member(json, "before", key) : std::string()};
 }
 
-bool is_hex(std::string_view text, unsigned digits) {
-  return text.size() == digits &&
-         std::ranges::all_of(text, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
-}
-
 bool is_entry_number(std::string_view text) {
   return text.size() == k_number_digits && std::ranges::all_of(text, is_digit);
 }

@@ -26,8 +26,6 @@ std::string to_text(const RefEntry& entry);
 /// Throws corrupt or unsupported, naming `key`. Entries are never removed: one that is not there is corrupt.
 RefEntry read_ref_entry(const Store& store, const std::string& key);
 
-/// Whether `text` is so many hexadecimal digits, in lower case.
-bool is_hex(std::string_view text, unsigned digits);
 /// Whether `text` is the number of an entry, as keys have it.
 bool is_entry_number(std::string_view text);
 /// The number; of that form.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/repository_settings.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/moment.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which commit a user means: wdelta(1), "Revisions".
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "repo/repository.hpp"
 
@@ -46,9 +47,7 @@ Commit newest_with_step(const Repository& repository, std::uint64_t step) {
 }
 
 std::optional<Digest> by_prefix(const Repository& repository, const std::string& prefix) {
-  const bool is_hex =
-      std::ranges::all_of(prefix, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  if (!is_hex || prefix.size() < k_shortest_prefix || prefix.size() > 64) return std::nullopt;
+  if (!is_hex(prefix, prefix.size()) || prefix.size() < k_shortest_prefix || prefix.size() > 64) return std::nullopt;
   std::optional<Digest> found;
   for (const Store::Listed& listed : repository.store().list("commits/")) {
     const auto id = commit_of_key(listed.key);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/model_hub.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #ifdef WDELTA_HAS_NETWORK
 #include "store/hub/hub_models.hpp"
@@ -26,10 +27,7 @@ const char* why_not_a_hub_name(std::string_view name) {
   return nullptr;
 }
 
-bool is_model_etag(std::string_view text) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return (text.size() == 40 || text.size() == 64) && std::ranges::all_of(text, is_digit);
-}
+bool is_model_etag(std::string_view text) { return is_hex(text, 40) || is_hex(text, 64); }
 
 ModelRevision ModelRevision::parse(const std::string& location) {
   const auto refuse = [&](const std::string& what) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "base/reader_digest.hpp"
@@ -69,9 +70,7 @@ constexpr std::size_t k_probe_digits = 16;
 std::string new_probe_key() { return std::string(k_probe) + random_hex(k_probe_digits); }
 
 bool is_probe_key(std::string_view key) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return key.starts_with(k_probe) && key.size() == k_probe.size() + k_probe_digits &&
-         std::ranges::all_of(key.substr(k_probe.size()), is_digit);
+  return key.starts_with(k_probe) && is_hex(key.substr(k_probe.size()), k_probe_digits);
 }
 
 std::optional<std::string> get_text(const Store& store, const std::string& key, std::uint64_t limit_bytes) {

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user/ini.hpp"
 
-#include <algorithm>
+#include "base/ascii.hpp"
 
 namespace wdelta {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 // "[profile  me]" is "profile me", and so is "[profile 'me']".
 std::string section_name(std::string_view text) {
@@ -28,12 +22,6 @@ std::string section_name(std::string_view text) {
       name += is_blank ? ' ' : c;
     }
   }
-  return name;
-}
-
-std::string lower(std::string_view text) {
-  std::string name(text);
-  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
   return name;
 }
 
@@ -59,7 +47,7 @@ IniFile parse_ini(std::string_view text) {
     const bool is_inner = is_indented && !outer.empty();
     const std::size_t equals = content.find_first_of(is_inner ? "=" : "=:");
     if (section == nullptr || equals == std::string_view::npos) continue;
-    const std::string name = lower(trimmed(content.substr(0, equals)));
+    const std::string name = ascii_lowered(trimmed(content.substr(0, equals)));
     const std::string value(trimmed(content.substr(equals + 1)));
     if (is_inner) {
       (*section)[outer + "." + name] = value;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user/s3_access.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "user/ini.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -58,10 +58,7 @@ Profile read_profile(const Environment& environment, const std::string& name) {
   return profile;
 }
 
-bool is_true(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return text == "true";
-}
+bool is_true(const std::string& text) { return ascii_lowered(text) == "true"; }
 
 // The most particular that is set, as with AWS's own programs.
 std::string endpoint_of(const Environment& environment, const Profile& profile) {

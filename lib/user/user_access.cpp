@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user/user_access.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "user/s3_access.hpp"
 
-#include <algorithm>
 #include <initializer_list>
 
 namespace wdelta {
@@ -22,8 +22,8 @@ std::string first_set(const Environment& environment, std::initializer_list<cons
 }
 
 // As the Hub's own client understands it.
-bool is_on(std::string value) {
-  std::ranges::transform(value, value.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+bool is_on(const std::string& given) {
+  const std::string value = ascii_lowered(given);
   return value == "1" || value == "true" || value == "yes" || value == "on";
 }
 
@@ -38,12 +38,6 @@ fs::path staging_directory(const Environment& environment) {
   if (const std::string own = environment("WDELTA_CACHE_DIR"); !own.empty()) return own;
   const fs::path cache = below_home(environment, "XDG_CACHE_HOME", ".cache");
   return cache.empty() ? cache : cache / "wdelta";
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 // Of the Hub's own client; empty when there is no such place.
@@ -63,7 +57,7 @@ fs::path hub_cache_directory(const Environment& environment) {
 // As the Hub's own client looks for it.
 void find_hub_token(const Environment& environment, HubAccess& hub) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (const std::string token = trimmed(environment(name)); !token.empty()) {
+    if (const std::string token(trimmed(environment(name))); !token.empty()) {
       hub.token = token;
       hub.token_source = name;
       return;

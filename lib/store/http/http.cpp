@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/http.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 
 #include <algorithm>
@@ -12,8 +13,9 @@ namespace wdelta {
 namespace {
 constexpr std::string_view k_range_unit = "bytes ";
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_same_name(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
+bool is_same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, ascii_lower, ascii_lower);
+}
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t value = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/http_transfer.hpp"
 
+#include "base/ascii.hpp"
 #include "store/http/libcurl.hpp"
 
 #include <algorithm>
@@ -11,13 +12,6 @@ namespace wdelta {
 namespace {
 
 constexpr std::uint64_t k_longest_headers_bytes = 512 << 10;  // a token may be 64,000 characters long
-
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 }  // namespace
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/http/url.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "store/http/libcurl.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 
@@ -33,13 +35,6 @@ std::string part(const Url& url, CURLUPart which, unsigned flags = 0) {
   return copy;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 bool is_web(const std::string& scheme) { return scheme == "http" || scheme == "https"; }
 
 }  // namespace
@@ -58,7 +53,7 @@ std::string origin_of(const std::string& text) {
   const Url url = parsed(text);
   const std::string scheme = part(url, CURLUPART_SCHEME);
   if (!is_web(scheme)) throw Error(Fault::usage, shown_url(text), "is no http or https URL");
-  return fmt::format("{}://{}:{}", scheme, lower(part(url, CURLUPART_HOST)),
+  return fmt::format("{}://{}:{}", scheme, ascii_lowered(part(url, CURLUPART_HOST)),
                      part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 

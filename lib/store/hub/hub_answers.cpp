@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/hub/hub_answers.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/moment.hpp"
@@ -11,6 +12,8 @@
 namespace wdelta {
 
 namespace {
+
+constexpr std::size_t k_xet_hash_digits = 64;
 
 // Runs `read`; what it finds wrong is the service's fault, not that of stored bytes.
 template <typename Read>
@@ -33,8 +36,7 @@ std::optional<std::int64_t> moment_member(const ParsedJson& json, const char* na
 
 // Whether the parameters of a link say that it leads to the next page: rel=next, or rel="next", among others or alone.
 bool is_of_next(std::string_view parameters) {
-  std::string text(parameters);
-  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  const std::string text = ascii_lowered(parameters);
   constexpr std::string_view k_relation = "rel=";
   const std::size_t found = text.find(k_relation);
   if (found == std::string::npos) return false;
@@ -50,11 +52,6 @@ bool is_of_next(std::string_view parameters) {
   return false;
 }
 
-bool is_xet_hash(std::string_view text) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return text.size() == 64 && std::ranges::all_of(text, is_digit);
-}
-
 }  // namespace
 
 std::vector<HubFile> hub_files_from(std::string_view text, const std::string& object) {
@@ -65,7 +62,7 @@ std::vector<HubFile> hub_files_from(std::string_view text, const std::string& ob
       if (string_member(entry, "type", object) != "file") continue;
       HubFile file{string_member(entry, "path", object), size_member(entry, "size", object),
                    string_member(entry, "xetHash", object), moment_member(entry, "uploadedAt", object)};
-      if (!is_xet_hash(file.xet_hash)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
+      if (!is_hex(file.xet_hash, k_xet_hash_digits)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
       files.push_back(std::move(file));
     }
     return files;
@@ -131,7 +128,7 @@ std::vector<ModelFile> model_files_from(std::string_view text, const std::string
         throw Error(Fault::corrupt, object, "\"oid\" is no id of a content");
       if (is_large && entry.contains("xetHash")) {
         file.xet_hash = string_member(entry, "xetHash", object);
-        if (!is_xet_hash(file.xet_hash)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
+        if (!is_hex(file.xet_hash, k_xet_hash_digits)) throw Error(Fault::corrupt, object, "\"xetHash\" is no hash");
       }
       files.push_back(std::move(file));
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/s3_answers.hpp"
 
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "base/moment.hpp"
 #include "store/s3/xml.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
@@ -33,8 +33,8 @@ std::int64_t time_of(const std::string& text, const std::string& object) {
 
 // Whether a list says that it is cut short; nothing where it does not say. A guess here would take the rest of a list
 // for what is not there.
-std::optional<bool> truncation_of(std::string text, const std::string& object) {
-  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+std::optional<bool> truncation_of(const std::string& given, const std::string& object) {
+  const std::string text = ascii_lowered(given);
   if (text == "true" || text == "1") return true;
   if (text == "false" || text == "0") return false;
   throw Error(Fault::network, object,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/s3/sigv4.hpp"
 
+#include "base/ascii.hpp"
 #include "store/http/openssl_hash.hpp"
 #include "store/http/url.hpp"
 #include "store/percent.hpp"
@@ -30,14 +31,7 @@ std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// Lower case; no blanks around it, single ones inside.
-std::string header_name(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
+// No blanks around it, single ones inside.
 std::string header_value(std::string_view value) {
   std::string tidy;
   for (const char c : value) {
@@ -84,7 +78,7 @@ void sign(HttpRequest& request, const S3Access& access, const std::string& paylo
 
   std::map<std::string, std::string> headers = {{"host", host_of(request.url)}};
   for (const auto* list : {&request.headers, &request.secret_headers}) {
-    for (const HttpHeader& each : *list) headers[header_name(each.name)] = header_value(each.value);
+    for (const HttpHeader& each : *list) headers[ascii_lowered(each.name)] = header_value(each.value);
   }
   std::string lines;
   std::string names;
