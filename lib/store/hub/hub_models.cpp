@@ -96,18 +96,11 @@ std::vector<ModelFile> HubModels::look_up(const ModelCommit& at, std::span<const
 
 std::shared_ptr<const ByteReader> HubModels::open(const ModelCommit& at, const std::string& path) const {
   const std::string name = at.name() + "/" + path;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = readers_.find(name); found != readers_.end()) {
-      if (auto reader = found->second.lock()) return reader;
-      readers_.erase(found);
-    }
-  }
+  if (auto held = readers_.find(name)) return held;
   auto found = find_hub_file(std::make_shared<FilesOfModel>(connection_, at), path);
   if (!found) return nullptr;
   auto reader = reader_of(std::move(*found), spool_directory_, read_ahead_);
-  const std::lock_guard lock(mutex_);
-  readers_[name] = reader;
+  readers_.hold(name, reader);
   return reader;
 }
 

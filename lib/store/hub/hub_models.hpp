@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "store/http/held_readers.hpp"
 #include "store/http/read_ahead.hpp"
 #include "store/hub/hub_connection.hpp"
 #include "store/model_hub.hpp"
 
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 namespace wdelta {
@@ -31,8 +30,7 @@ class HubModels final : public ModelHub {
   std::shared_ptr<const HubConnection> connection_;
   std::filesystem::path spool_directory_;
   std::shared_ptr<ReadAhead> read_ahead_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::weak_ptr<const ByteReader>> readers_;  // that somebody holds
+  mutable HeldReaders readers_;
 };
 
 /// What a failed answer to a question about a model is to be called.

@@ -104,16 +104,12 @@ std::shared_ptr<const ByteReader> HubStore::get(const std::string& key) const {
   {
     const std::lock_guard lock(mutex_);
     flush_if(gathered_ && gathered_->has(path));
-    if (const auto found = readers_.find(path); found != readers_.end()) {
-      if (auto reader = found->second.lock()) return reader;
-      readers_.erase(found);
-    }
   }
+  if (auto held = readers_.find(path)) return held;
   auto found = find_hub_file(client_, path);
   if (!found) return nullptr;
   auto reader = reader_of(std::move(*found), directory_ / "spool", read_ahead_);
-  const std::lock_guard lock(mutex_);
-  readers_[path] = reader;
+  readers_.hold(path, reader);
   return reader;
 }
 
@@ -134,7 +130,7 @@ std::optional<Digest> HubStore::get_into(OutputFile& output, const Wanted& wante
 void HubStore::put(const std::string& key, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
-  readers_.erase(path_of(key));
+  readers_.forget(path_of(key));
   gathered_->add(path_of(key), std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
   flush_if(gathered_->is_large());
 }
@@ -160,7 +156,7 @@ void HubStore::put_bytes(const std::string& key, const ByteReader& bytes, const 
 void HubStore::gather(const std::string& key, const ByteReader& bytes) {
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
-  readers_.erase(path_of(key));
+  readers_.forget(path_of(key));
   gathered_->add(path_of(key), bytes);
   flush_if(gathered_->is_large());
 }
@@ -168,7 +164,7 @@ void HubStore::gather(const std::string& key, const ByteReader& bytes) {
 void HubStore::put_copy(const std::string& key, const ModelCommit& from, const ModelFile& file) {
   const std::lock_guard lock(mutex_);
   if (!gathered_) gathered_ = std::make_unique<Gathered>(client_, execution_);
-  readers_.erase(path_of(key));
+  readers_.forget(path_of(key));
   gathered_->copy(path_of(key), from, file);
   flush_if(gathered_->is_large());
 }
@@ -226,7 +222,7 @@ void HubStore::remove_all(std::span<const std::string> keys) {
   for (const std::string& key : keys) paths.push_back(path_of(key));
   const std::lock_guard lock(mutex_);
   flush_if(true);  // or what was put before would be added behind its removal
-  for (const std::string& path : paths) readers_.erase(path);
+  for (const std::string& path : paths) readers_.forget(path);
   client_->delete_files(paths);
 }
 

@@ -3,13 +3,13 @@
 
 #include "base/output_file.hpp"
 #include "store/access.hpp"
+#include "store/http/held_readers.hpp"
 #include "store/hub/hub_client.hpp"
 #include "store/hub/hub_location.hpp"
 #include "store/store.hpp"
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -69,8 +69,7 @@ class HubStore final : public Store {
   std::shared_ptr<ReadAhead> read_ahead_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Gathered> gathered_;
-  mutable std::map<std::string, std::weak_ptr<const ByteReader>>
-      readers_;  // that somebody holds: many recipes lie in one pack
+  mutable HeldReaders readers_;
 };
 
 }  // namespace wdelta

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace wdelta {
@@ -98,24 +99,12 @@ std::string S3Store::full_key(const std::string& key) const {
   return place_.prefix + key;
 }
 
-void S3Store::forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  readers_.erase(key);
-}
-
 std::shared_ptr<const ByteReader> S3Store::get(const std::string& key) const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = readers_.find(key); found != readers_.end()) {
-      if (auto reader = found->second.lock()) return reader;
-      readers_.erase(found);
-    }
-  }
+  if (auto held = readers_.find(key)) return held;
   auto found = find(key);
   if (!found) return nullptr;
   auto reader = reader_of(std::move(*found), directory_, read_ahead_);
-  const std::lock_guard lock(mutex_);
-  readers_[key] = reader;
+  readers_.hold(key, reader);
   return reader;
 }
 
@@ -167,7 +156,7 @@ void S3Store::put(const std::string& key, std::string_view bytes, Repeat repeat)
   request.key = full_key(key);
   request.body = HttpBody::of_text(bytes);
   const S3Response response = connection_->send(request, repeat);
-  forget(key);
+  readers_.forget(key);
   if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
 }
 
@@ -184,12 +173,12 @@ void S3Store::put_staged(const std::string& key, OutputFile&& staged) {
   Execution execution = execution_;
   execution.progress = &silent;
   upload(*connection_, {full_key(key), object_of(key)}, OutputReader(output, object_of(key)), execution);
-  forget(key);
+  readers_.forget(key);
 }
 
 void S3Store::put_bytes(const std::string& key, const ByteReader& bytes, const Execution& execution) {
   upload(*connection_, {full_key(key), object_of(key)}, bytes, execution);
-  forget(key);
+  readers_.forget(key);
 }
 
 bool S3Store::has(const Wanted& wanted) const {
@@ -225,7 +214,7 @@ bool S3Store::create(const std::string& key, std::string_view bytes) {
       failure = error;
       is_lost = true;
     }
-    forget(key);
+    readers_.forget(key);
     if (response) {
       const int status = response->http.status;
       if (response->http.is_success()) return true;
@@ -278,7 +267,7 @@ bool S3Store::refuses_to_create(const std::string& key, std::string_view bytes) 
   request.body = HttpBody::of_text(bytes);
   request.headers.push_back({"If-None-Match", "*"});
   const S3Response response = connection_->send(request);
-  forget(key);
+  readers_.forget(key);
   if (response.http.is_success() || response.http.status == 501 || response.error.code == "NotImplemented")
     return false;
   if (is_taken(response) || response.http.status == 409) return true;
@@ -327,7 +316,7 @@ void S3Store::remove(const std::string& key) {
   request.method = "DELETE";
   request.key = full_key(key);
   const S3Response response = connection_->send(request);
-  forget(key);
+  readers_.forget(key);
   const bool is_gone = response.http.status == 404 && response.error.code != "NoSuchBucket";
   if (!response.http.is_success() && !is_gone) throw connection_->error_of(response, object_of(key));
 }
@@ -380,7 +369,7 @@ bool S3Store::remove_if_older(const std::string& key, const S3Object& object, st
     request.headers.clear();
     response = connection_->send(request);
   }
-  forget(key);
+  readers_.forget(key);
   if (response.http.status == 412 || response.http.status == 404) return false;
   if (!response.http.is_success()) throw connection_->error_of(response, object_of(key));
   return true;

@@ -2,15 +2,14 @@
 #pragma once
 
 #include "base/output_file.hpp"
+#include "store/http/held_readers.hpp"
 #include "store/http/read_ahead.hpp"
 #include "store/http/remote_reader.hpp"
 #include "store/s3/s3_connection.hpp"
 #include "store/store.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
 
 namespace wdelta {
 
@@ -64,7 +63,6 @@ class S3Store final : public Store {
     std::optional<std::int64_t> now_ms;
   };
   Objects list_objects(const std::string& full_prefix) const;
-  void forget(const std::string& key);
   bool remove_if_older(const std::string& key, const S3Object& object, std::int64_t time_s);
 
   Place place_;
@@ -72,9 +70,7 @@ class S3Store final : public Store {
   std::filesystem::path directory_;
   Execution execution_;
   std::shared_ptr<ReadAhead> read_ahead_;
-  // Readers that somebody still holds: many recipes lie in one pack.
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::weak_ptr<const ByteReader>> readers_;
+  mutable HeldReaders readers_;
 };
 
 }  // namespace wdelta
