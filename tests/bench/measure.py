@@ -27,10 +27,6 @@ class Series:
         return statistics.median(run.wall_s for run in self.runs)
 
     @property
-    def best_s(self):
-        return min(run.wall_s for run in self.runs)
-
-    @property
     def cpu_s(self):
         return min(run.cpu_s for run in self.runs)
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import unittest
 import zipfile
 from array import array
 

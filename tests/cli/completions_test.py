@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import time
-import unittest
 from pathlib import Path
 
 import testing

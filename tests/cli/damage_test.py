@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import struct
-import unittest
 from pathlib import Path
 
 import safetensors

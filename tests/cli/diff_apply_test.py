@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import shutil
-import unittest
 
 import fault_points
 import kill_points

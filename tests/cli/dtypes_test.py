@@ -5,7 +5,6 @@ a repository."""
 import json
 import os
 import struct
-import unittest
 
 import safetensors
 import testing

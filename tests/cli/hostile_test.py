@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 import testing

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import termios
 import time
-import unittest
 
 import testing
 

@@ -5,7 +5,6 @@ a delta that is not small."""
 import json
 import os
 import shutil
-import unittest
 from pathlib import Path
 
 import testing

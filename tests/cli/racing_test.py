@@ -21,7 +21,7 @@ ROUNDS = int(os.environ.get("ROUNDS", 20))
 class Race:
     """What both kinds of stores are held to."""
 
-    def race(self, repository, first):
+    def race(self, repository):
         steps = []
         tensors = self.some_weights(1, 300)
         for number in range(4):
@@ -65,7 +65,7 @@ class OnS3(Race, S3Case):
     def test_where_one_can_create_a_key(self):
         self.serve()
         first = self.run_ok("push", self.some_history(1)[0], S3_REPO).strip()
-        self.check(S3_REPO, first, *self.race(S3_REPO, first))
+        self.check(S3_REPO, first, *self.race(S3_REPO))
 
 
 class OnTheHub(Race, HubCase):
@@ -74,7 +74,7 @@ class OnTheHub(Race, HubCase):
         self.make_steps(1, 300)
         first = self.push(self.steps[0])
         self.hub.settings["listing_delay_s"] = 0.35
-        raced = self.race(HUB_REPO, first)
+        raced = self.race(HUB_REPO)
         self.hub.settings["listing_delay_s"] = 0
         self.check(HUB_REPO, first, *raced)
 

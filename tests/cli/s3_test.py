@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "services"))

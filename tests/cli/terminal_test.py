@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import time
-import unittest
 
 import testing
 from terminal import Terminal

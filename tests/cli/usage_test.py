@@ -2,7 +2,6 @@
 """Mistyped words are named and get a hint; help is there for every command."""
 
 import json
-import unittest
 
 import testing
 

@@ -52,12 +52,9 @@ HttpOutcome HttpClient::send(const HttpRequest& request) {
                 "without these it would be");
   }
   auto connection = take_connection();
-  ++requests_;
   try {
     HttpOutcome outcome = connection->send(request, options_, rate_limit_, execution_);
     give_back(std::move(connection));
-    received_bytes_ += outcome.received_bytes;
-    if (request.body) sent_bytes_ += request.body->size_bytes;
     return outcome;
   } catch (...) {
     give_back(std::move(connection));

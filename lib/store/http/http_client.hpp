@@ -6,7 +6,6 @@
 #include "store/http/http.hpp"
 #include "store/http/rate_limit.hpp"
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -55,14 +54,6 @@ class HttpClient {
   /// Tells the user what is no error.
   void note(const std::string& text) const;
 
-  /// What was sent and received so far.
-  struct Traffic {
-    std::uint64_t requests = 0;
-    std::uint64_t sent_bytes = 0;      ///< of bodies
-    std::uint64_t received_bytes = 0;  ///< of bodies
-  };
-  Traffic traffic() const { return {requests_, sent_bytes_, received_bytes_}; }
-
  private:
   std::unique_ptr<HttpConnection> take_connection();
   void give_back(std::unique_ptr<HttpConnection> connection);
@@ -74,9 +65,6 @@ class HttpClient {
   std::condition_variable_any turn_;
   unsigned at_work_ = 0;
   std::vector<std::unique_ptr<HttpConnection>> idle_;
-  std::atomic<std::uint64_t> requests_ = 0;
-  std::atomic<std::uint64_t> sent_bytes_ = 0;
-  std::atomic<std::uint64_t> received_bytes_ = 0;
 };
 
 }  // namespace wdelta
