@@ -21,6 +21,10 @@ bool remove_hollow(const fs::path& directory) {
 
 }  // namespace
 
+bool lies_in(const std::string& inner, const std::string& outer) {
+  return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+}
+
 fs::path real_place(const fs::path& directory, const std::string& place) {
   fs::path path = directory;
   const fs::path relative(place);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repo/pull_plan.hpp"
 
+#include "repo/pull_places.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -75,9 +77,6 @@ PullPlan plan_pull(const Manifest& manifest, const LocalFiles& local) {
     std::ranges::copy_if(*unknown, std::back_inserter(plan.removed),
                          [&](const std::string& place) { return manifest.find(place) == nullptr; });
   }
-  const auto lies_in = [](const std::string& inner, const std::string& outer) {
-    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
-  };
   const auto stands_apart = [&](const std::string& place) {
     return std::ranges::none_of(manifest.files, [&](const ManifestFile& file) {
       return lies_in(file.identity.path, place) || lies_in(place, file.identity.path);

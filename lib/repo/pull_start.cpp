@@ -48,9 +48,6 @@ void refuse_to_remove_from_others(const fs::path& directory, const std::vector<s
 
 // Writing to these places, or taking strays along, would find out too, but only after some or all of the work.
 void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
-  const auto lies_in = [](const std::string& inner, const std::string& outer) {
-    return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
-  };
   for (const std::string& stray : strays) {
     for (const ManifestFile& file : manifest.files) {
       if (!lies_in(stray, file.identity.path) && !lies_in(file.identity.path, stray)) continue;
