@@ -16,7 +16,8 @@ namespace wdelta {
 /// Files in memory, by their places.
 using MemoryFiles = std::map<std::string, std::shared_ptr<const ByteReader>>;
 
-/// The files of the commit that a branch was pushed to last, in the host's memory. One thread at a time.
+/// The files of the commit that a branch was pushed to last, in the memory of the host or a device. One thread at a
+/// time.
 class ReferenceCopy {
  public:
   /// Nothing when there is none.

@@ -366,7 +366,7 @@ class _Running:
     def __init__(self):
         self._changed = threading.Condition()
         self._count = 0
-        self._cancels = {}  # by number, those that can be cancelled
+        self._cancels = {}  # of the calls that can be cancelled, each under a key of its own
         self._is_over = False  # the program ends
 
     def begin(self):

@@ -46,7 +46,7 @@ bool has_pull_space(const Store& store, const std::filesystem::path& directory, 
 FileTurns pull_turns(const Store& store, std::span<const std::uint64_t> sizes_bytes, const Engine& engine,
                      std::size_t threads);
 
-/// The state of a directory while and after `commit` comes to be in it; files are still to be filled in.
+/// The state of a directory that is pulled into; which commit and which files is still to be filled in.
 PullState state_of(const Repository& repository);
 
 }  // namespace wdelta

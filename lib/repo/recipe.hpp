@@ -86,7 +86,7 @@ class RecipeGraph {
 
   /// Of these recipes and no others, settled.
   static RecipeGraph of(const std::vector<Recipe>& recipes);
-  /// Adds recipes; ones that are there already count once.
+  /// Adds recipes, until settle() to no effect; one that is there already does no harm.
   void add(const std::vector<Recipe>& book);
   /// The same without the recipes that are lost, and of what is at hand with only what is there; settled.
   RecipeGraph without(const std::function<bool(const Recipe&)>& is_lost,
