@@ -50,7 +50,7 @@ std::optional<std::string> find_lost(const Store& store, const Commit& commit, c
   std::erase_if(needed, [](const Recipe& recipe) { return recipe.reference.has_value(); });
   std::ranges::sort(needed, {}, object_of);
   // Ids are as good as drawn by lot.
-  std::ranges::rotate(needed, std::ranges::lower_bound(needed, commit.id.hex(), {}, object_of));
+  std::rotate(needed.begin(), std::ranges::lower_bound(needed, commit.id.hex(), {}, object_of), needed.end());
   constexpr std::size_t k_most_folders = 8;
   std::vector<std::string> folders;
   std::size_t looked_at = 0;
