@@ -8,7 +8,6 @@
 #include "repo/stored_objects.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -238,10 +237,6 @@ std::vector<std::string> remove_planned(Store& store, const std::vector<std::str
   return removed;
 }
 
-std::optional<Digest> commit_of_manifest(const std::string& key) {
-  return Digest::parse(std::filesystem::path(key).stem().string());
-}
-
 // The keys in pieces to be removed one behind the other, so that it can be stopped in between: no commit goes before
 // those that have it for their parent, nor anything of one that does not go itself. (What push --base has made of a
 // model is the parent of what it pushes, and that has its objects and its book before it is there: a plan of such a
@@ -267,10 +262,10 @@ std::vector<std::vector<std::string>> in_pieces(const std::set<std::string>& key
   }
   std::map<std::size_t, std::vector<std::string>> by_generation;
   for (const std::string& key : keys) {
-    const bool is_manifest = key.starts_with("commits/");
-    const auto id = is_manifest ? commit_of_manifest(key) : commit_of_book(key);
+    const auto manifest_of = commit_of_key(key);
+    const auto id = manifest_of ? manifest_of : commit_of_book(key);
     if (kept_keys.contains(key) || (id && kept.contains(*id))) continue;
-    by_generation[is_manifest && id ? generations[*id] : 0].push_back(key);
+    by_generation[manifest_of ? generations[*manifest_of] : 0].push_back(key);
   }
   constexpr std::size_t k_piece = 1000;
   std::vector<std::vector<std::string>> pieces;

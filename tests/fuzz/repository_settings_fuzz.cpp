@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a repository, wdelta.json, their seal put right: what is taken is within its bounds, and can be
 // written and read again.
+#include "base/ascii.hpp"
 #include "base/error.hpp"
 #include "fuzz/reseal.hpp"
-#include "repo/ref_entry.hpp"
 #include "repo/repository_settings.hpp"
 
 #include <cstddef>
