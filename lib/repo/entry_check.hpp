@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "repo/ref_entry.hpp"
 #include "repo/refs.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,12 +17,19 @@ class EntryCheck {
  public:
   explicit EntryCheck(const Refs& refs) : refs_(&refs) {}
 
-  /// Returns the commit that the entry names. Throws corrupt when it is damaged, or the one before it is not there.
-  Digest check(const std::string& key);
+  /// Returns the commit that the entry names, which read() gets. Throws what that throws, and corrupt when the key is
+  /// none of an entry, or the one before it is not there.
+  using Read = std::function<RefEntry()>;
+  Digest check(const std::string& key, const Read& read);
+  Digest check(const std::string& key) {
+    return check(key, [&] { return read_ref_entry(refs_->store(), key); });
+  }
 
  private:
-  Digest check_numbered(const std::string& folder, const std::string& last_part, const std::string& key);
-  Digest check_contested(const std::string& folder, const std::string& last_part, const std::string& key);
+  Digest check_numbered(const std::string& folder, const std::string& last_part, const std::string& key,
+                        const Read& read);
+  Digest check_contested(const std::string& folder, const std::string& last_part, const std::string& key,
+                         const Read& read);
 
   const Refs* refs_;
   std::map<std::string, std::uint64_t> last_number_;                   // by everything before the number

@@ -201,14 +201,24 @@ std::string Repository::put_book(const Digest& commit, const BookBytes& book) {
   return key;
 }
 
-RecipeGraph Repository::recipes(const Commit& commit) const {
+namespace {
+
+RecipeGraph graph_of(const std::vector<StoredBook>& books) {
   RecipeGraph graph;
-  for (const StoredBook& stored : read_books(commit.id)) {
+  for (const StoredBook& stored : books) {
     graph.add(stored.book.recipes);
     if (stored.book.squashed) graph.mark_squashed(*stored.book.squashed);
   }
   graph.settle();
   return graph;
+}
+
+}  // namespace
+
+RecipeGraph Repository::recipes(const Commit& commit) const { return graph_of(read_books(commit.id)); }
+
+RecipeGraph Repository::recipes(const Commit& commit, std::span<const Store::Listed> listed) const {
+  return graph_of(read_books(commit.id, listed));
 }
 
 void Repository::walk(Commit from, const std::function<bool(const CommitSummary&)>& visit) const {

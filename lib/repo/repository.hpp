@@ -60,6 +60,8 @@ class Repository {
   Commit commit(const CommitSummary& told) const;
   /// The recipes of all books of a commit, settled.
   RecipeGraph recipes(const Commit& commit) const;
+  /// The same where they are listed already: what read_books() takes.
+  RecipeGraph recipes(const Commit& commit, std::span<const Store::Listed> listed) const;
   /// Every book of a commit, each checked against its digest. What lies beside them is passed over.
   std::vector<StoredBook> read_books(const Digest& commit) const;
   /// The same where `listed` are the keys of its books by now: without a request for them unless one of them is gone.

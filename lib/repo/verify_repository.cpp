@@ -7,6 +7,7 @@
 #include "delta/place_turns.hpp"
 #include "repo/entry_check.hpp"
 #include "repo/gc_plan.hpp"
+#include "repo/ref_entry.hpp"
 #include "repo/reference_check.hpp"
 #include "repo/verify.hpp"
 #include "repo/version_finder.hpp"
@@ -38,6 +39,9 @@ constexpr const char* k_restore_hint = "wdelta push --repair --base DIR REPO res
 // smaller takes no more than a request or two to fetch again.
 constexpr std::size_t k_most_kept_objects = 128;
 constexpr std::uint64_t k_least_kept_bytes = std::uint64_t{1} << 20;
+
+// Entries of branches and tags that are read before they are checked, for each of those that are read at a time.
+constexpr std::size_t k_entries_at_once = 64;
 
 // Whether the store spools what is read of it, and has the room for all of its objects twice: once kept, and once more
 // while they are read.
@@ -73,8 +77,14 @@ class RepositoryCheck {
     check_objects();
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) check_refs(kind);
     const auto commits = list("commits/");
-    if (depth_ == VerifyDepth::deep) execution_->progress->begin("rebuilding commits", 0);
     for (const Store::Listed& listed : commits) listed_commits_.insert(listed.key);
+    check_named();
+    // Behind the commits: a commit's first book is there before it is. All at once: one list for each is a request
+    // each.
+    for (Store::Listed& listed : list("recipes/")) {
+      if (const auto commit = commit_of_book(listed.key)) listed_books_[*commit].push_back(std::move(listed));
+    }
+    if (depth_ == VerifyDepth::deep) execution_->progress->begin("rebuilding commits", 0);
     // Read side by side where answers have to be waited for, and no more of them: a commit's recipes may be many.
     const std::size_t most = repository_->store().reads_at_once();
     for (std::size_t begin = 0; begin < commits.size(); begin += most) {
@@ -186,15 +196,24 @@ class RepositoryCheck {
     const Refs refs = repository_->refs();
     const char* word = kind == RefKind::branch ? "branch" : "tag";
     EntryCheck entries(refs);
-    for (const Store::Listed& listed : list(ref_folder(kind))) {
-      check(listed, [&] { ever_named_.emplace(entries.check(listed.key), listed.key); });
+    const auto listed = list(ref_folder(kind));
+    const std::size_t most = k_entries_at_once * repository_->store().reads_at_once();
+    for (std::size_t begin = 0; begin < listed.size(); begin += most) {
+      const std::span piece = std::span(listed).subspan(begin, std::min(most, listed.size() - begin));
+      std::vector<ReadEntry> read(piece.size());
+      for_each_read(repository_->store(), piece.size(), execution_->stop,
+                    [&](std::size_t i) { read[i] = read_entry(piece[i].key); });
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        const std::string& key = piece[i].key;
+        check(piece[i], [&] { ever_named_.emplace(entries.check(key, [&] { return read[i].get(); }), key); });
+      }
     }
     try {
       const auto current = refs.list(kind);
       for (const auto& [name, ref] : current) names_.emplace(*ref.commit, fmt::format("{} {}", word, name));
-      for (const auto& [name, ref] : current) require_commit(name, *ref.commit);
+      for (const auto& [name, ref] : current) named_.push_back({name, *ref.commit});
       for (const Fork& fork : refs.forks(kind)) {
-        require_commit(fork.name, fork.commit);
+        named_.push_back(fork);
         execution_->progress->note(
             fmt::format("{} {} has a fork: commit {} is not in its history", word, fork.name, fork.commit.hex()));
       }
@@ -204,7 +223,26 @@ class RepositoryCheck {
     }
   }
 
+  /// An entry, or why it cannot be had.
+  struct ReadEntry {
+    std::optional<RefEntry> entry;
+    std::exception_ptr failure;
+
+    const RefEntry& get() const {
+      if (failure) std::rethrow_exception(failure);
+      return *entry;
+    }
+  };
+
+  ReadEntry read_entry(const std::string& key) const try {
+    return {read_ref_entry(repository_->store(), key), nullptr};
+  } catch (const Error& error) {
+    if (error.fault() == Fault::interrupted) throw;
+    return {std::nullopt, std::current_exception()};
+  }
+
   void require_commit(const std::string& from, const Digest& id) {
+    if (listed_commits_.contains(commit_key(id))) return;
     if (repository_->store().get(commit_key(id)) == nullptr) {
       throw Error(Fault::corrupt, from, fmt::format("names commit {}, which is missing", id.hex()));
     }
@@ -229,7 +267,9 @@ class RepositoryCheck {
         if (error.fault() == Fault::corrupt && repository_->store().get(key) == nullptr) return read;
         throw;
       }
-      read.recipes = repository_->recipes(*read.commit);
+      const auto books = listed_books_.find(read.commit->id);
+      read.recipes = books == listed_books_.end() ? repository_->recipes(*read.commit)
+                                                  : repository_->recipes(*read.commit, books->second);
     } catch (const Error& error) {
       if (error.fault() == Fault::interrupted) throw;
       read.failure = std::current_exception();
@@ -308,6 +348,17 @@ class RepositoryCheck {
     throw Error(Fault::corrupt, commit_key(id),
                 fmt::format("its ancestors are not those that its parent {} has: {}, {} expected", parent.hex(),
                             text_at(told, first_told), text_at(real, first_real)));
+  }
+
+  void check_named() {
+    for (const auto& [name, commit] : named_) {
+      try {
+        require_commit(name, commit);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::network) throw;
+        report_.add(error.object(), error);
+      }
+    }
   }
 
   // Those that names stood for before stay, whatever they stand for now.
@@ -442,9 +493,11 @@ class RepositoryCheck {
   std::exception_ptr cut_off_;  // what the network failed with
   std::map<std::string, std::uint64_t> object_sizes_;
   std::map<std::string, std::shared_ptr<const ByteReader>> kept_objects_;
-  std::map<Digest, std::string> names_;         // of the branches and tags that name it, the first
-  std::map<Digest, std::string> ever_named_;    // by entries, old ones too: the first of these
-  std::set<std::string> listed_commits_;        // their keys
+  std::map<Digest, std::string> names_;       // of the branches and tags that name it, the first
+  std::vector<Fork> named_;                   // what branches, tags and forks stand for
+  std::map<Digest, std::string> ever_named_;  // by entries, old ones too: the first of these
+  std::set<std::string> listed_commits_;      // their keys
+  std::map<Digest, std::vector<Store::Listed>> listed_books_;
   std::set<Digest> with_books_read_;            // commits, those included of which a book is damaged
   std::map<Digest, Lineage> lineages_;          // of commits whose manifest could be read
   std::map<Digest, std::size_t> child_counts_;  // by parent
