@@ -339,7 +339,8 @@ class HostileTest(testing.Case):
                                          ([parent, {**grandparent, "step": 7}], True),
                                          ([parent, {**grandparent, "message": "7"}], True),
                                          ([{**parent, "time": "2020-01-01T00:00:00Z"}, grandparent], False),
-                                         ([parent], False), ([parent, grandparent, {**grandparent, "distance": 3}], False)):
+                                         ([parent], False),
+                                         ([parent, grandparent, {**grandparent, "distance": 3}], False)):
             with self.subTest(ancestors):
                 self.commit({**manifest, "ancestors": ancestors}, book.read_bytes())
                 for depth in ("--quick", "--deep"):
