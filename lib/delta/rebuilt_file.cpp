@@ -41,13 +41,13 @@ class RebuiltFile::Pool {
     return worker;
   }
   /// Once the end of the file was made none is kept: a commit may have thousands of files, and chains of deltas may
-  /// have very many tables.
+  /// have very many tables. `worker` is null where none was taken.
   void give(std::unique_ptr<Worker> worker, bool is_at_end) {
-    worker->thread = std::this_thread::get_id();
+    if (worker) worker->thread = std::this_thread::get_id();
     std::vector<std::unique_ptr<Worker>> done;  // freed without the lock
     const std::lock_guard lock(mutex_);
     is_at_end_ |= is_at_end;
-    idle_.push_back(std::move(worker));
+    if (worker) idle_.push_back(std::move(worker));
     if (is_at_end_) done.swap(idle_);
   }
 
@@ -213,20 +213,20 @@ std::uint64_t RebuiltFile::block_boundary_before(std::uint64_t offset) const {
 void RebuiltFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   if (is_origin()) return in_place_origin_->read_at(offset, bytes);
   patch_front(offset, bytes);
-  std::unique_ptr<Worker> worker = pool_ ? pool_->take() : nullptr;
+  std::unique_ptr<Worker> worker;
   for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {
     read_origin(tensor, begin, part);
-    if (worker) patch_tensor(*worker, tensor, begin, part);
+    patch_tensor(worker, tensor, begin, part);
   });
-  if (worker) pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
+  if (pool_) pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
 }
 
 void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   patch_front(offset, bytes);
   if (!pool_) return;
-  std::unique_ptr<Worker> worker = pool_->take();
+  std::unique_ptr<Worker> worker;
   for_each_tensor(offset, bytes, [&](std::size_t tensor, std::uint64_t begin, std::span<std::uint8_t> part) {
-    patch_tensor(*worker, tensor, begin, part);
+    patch_tensor(worker, tensor, begin, part);
   });
   pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
 }
@@ -259,11 +259,15 @@ void RebuiltFile::read_to_device(std::uint64_t offset, void* to, std::size_t siz
   pool_->give(std::move(rebuilder));
 }
 
-void RebuiltFile::patch_tensor(Worker& worker, std::size_t tensor_index, std::uint64_t offset,
+// Takes a worker, half a megabyte, only where there is something to patch: of a checkpoint of thousands of files that
+// are rebuilt all headers are read, and no more of most.
+void RebuiltFile::patch_tensor(std::unique_ptr<Worker>& lent, std::size_t tensor_index, std::uint64_t offset,
                                std::span<std::uint8_t> bytes) const {
   const Tensor& tensor = header_->tensors()[tensor_index];
   const std::vector<TensorPlan::Step>& steps = plans_[tensor_index].steps;
   if (steps.empty()) return;
+  if (!lent) lent = pool_->take();
+  Worker& worker = *lent;
   const std::uint64_t block = block_bytes(tensor);
   while (!bytes.empty()) {
     const std::uint64_t touched = offset / block * block;

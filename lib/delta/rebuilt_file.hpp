@@ -77,7 +77,8 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   template <typename Visit>
   void for_each_tensor(std::uint64_t offset, std::span<std::uint8_t> bytes, Visit visit) const;
   void read_origin(std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
-  void patch_tensor(Worker& worker, std::size_t tensor, std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  void patch_tensor(std::unique_ptr<Worker>& lent, std::size_t tensor, std::uint64_t offset,
+                    std::span<std::uint8_t> bytes) const;
 
   /// Workers are lent to reading threads and come back.
   class Pool;

@@ -359,6 +359,20 @@ class RepositoryTest(testing.Case):
                        for revision in ("main~45", "main"))
         self.assertLess(long, 3 * short)
 
+    def test_many_files_of_which_one_is_compared_take_the_memory_of_few(self):
+        def peak_kib(files):
+            shards = [self.some_weights(2, 1000) for _ in range(files)]
+            for _ in range(3):  # the files of the second commit and on are rebuilt
+                for number, tensors in enumerate(shards):
+                    self.write_weights(f"run-{files}/model-{number:05}.safetensors", tensors)
+                self.run_ok("push", "-q", self.scratch / f"run-{files}", self.scratch / f"repo-{files}")
+                shards = [self.moved(tensors) for tensors in shards]
+            one = self.write_weights(f"one-{files}/model-00000.safetensors", shards[0]).parent
+            return self.peak_kib("diff", "-q", f"{self.scratch / f'repo-{files}'}@main", one)
+
+        few, many = peak_kib(20), peak_kib(300)
+        self.assertLess(many, 2 * few)
+
 
 if __name__ == "__main__":
     testing.main()
