@@ -215,6 +215,10 @@ Digest seal_of(std::string text) {
 }
 }  // namespace
 
+void append_member(Json& object, std::string name, Json value) {
+  object.get_ref<Json::object_t&>().push_back({std::move(name), std::move(value)});
+}
+
 std::string seal(Json json) {
   json["digest"] = std::string(64, '0');
   std::string text = json.dump() + "\n";

@@ -37,6 +37,10 @@ bool bool_member(const ParsedJson& json, const char* name, const std::string& ob
 Digest digest_member(const ParsedJson& json, const char* name, const std::string& object);
 const ParsedJson& array_member(const ParsedJson& json, const char* name, const std::string& object);
 
+/// Gives `object` a member behind those that it has, none of which is called so: it does not look. For objects with a
+/// member for each file, which take time in proportion to the square of their number otherwise.
+void append_member(Json& object, std::string name, Json value);
+
 /// A sealed document is a JSON object whose last member, "digest", is the BLAKE3 digest of the very text with the 64
 /// digits of that value replaced by 0: any flipped byte shows. `json` must be an object without that member.
 std::string seal(Json json);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <thread>
+#include <utility>
 
 namespace wdelta {
 
@@ -71,11 +72,12 @@ void require_no_pull(const fs::path& directory) {
 void save_pull_state(const fs::path& directory, const PullState& state) {
   Json files = Json::object();
   for (const auto& [place, file] : state.files) {
-    files[place] = to_json(file.stamp);
-    files[place]["digest"] = file.digest.hex();
+    Json pulled = to_json(file.stamp);
+    pulled["digest"] = file.digest.hex();
+    append_member(files, place, std::move(pulled));
   }
   Json expected = Json::object();
-  for (const auto& [place, digest] : state.expected) expected[place] = digest.hex();
+  for (const auto& [place, digest] : state.expected) append_member(expected, place, digest.hex());
   write_file(state_path(directory),
              seal({{"format", k_pull_state_format},
                    {"version", 1},

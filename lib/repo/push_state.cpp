@@ -43,7 +43,7 @@ void save_push_state(const fs::path& path, const PushState& state) {
     throw Error(Fault::unsupported, state.checkpoint.string(), "is not UTF-8, so that it cannot be remembered");
   }
   Json files = Json::object();
-  for (const auto& [place, stamp] : state.stamps) files[place] = to_json(stamp);
+  for (const auto& [place, stamp] : state.stamps) append_member(files, place, to_json(stamp));
   make_directories(path.parent_path());
   remove_leftovers_of(path);
   write_file(path,
