@@ -118,6 +118,12 @@ void File::check_unchanged() const {
   if (stamp_of(fd_, name_) != stamp_) refuse_changed();
 }
 
+std::optional<std::int64_t> File::changed_ns() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) return std::nullopt;
+  return settled_ns(stamp_from(status));
+}
+
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
   const File file = File::open(path);
   if (file.size_bytes() > limit_bytes) {

@@ -75,6 +75,8 @@ class File final : public ByteReader {
   const FileStamp& stamp() const { return stamp_; }
   /// Goes by the whole stamp but for ctime: who only links or renames the file changes that.
   void check_unchanged() const override;
+  /// Up to when a change may have left the stamp as it is now: settled_ns() of it.
+  std::optional<std::int64_t> changed_ns() const override;
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     return MappedStretch::of(fd_.get(), offset, size_bytes);
   }

@@ -33,6 +33,10 @@ class ByteReader {
   bool is_at_hand() const { return piece_bytes() < k_large_piece_bytes; }
   /// Throws local when the bytes may no longer be those that were there at opening: what was read may be a mixture.
   virtual void check_unchanged() const {}
+  /// When the bytes changed last, in ns: where two calls give the same time, and that lies before the first of them,
+  /// all that was read between is of the same bytes. 0 where they never change; nothing where it can't be told. By
+  /// another clock than ours where a file lies on another machine.
+  virtual std::optional<std::int64_t> changed_ns() const { return std::nullopt; }
   /// The same bytes where they lie in memory, where they can be had so; the range lies inside.
   virtual std::optional<MappedStretch> map(std::uint64_t /*offset*/, std::size_t /*size_bytes*/) const {
     return std::nullopt;
@@ -62,6 +66,7 @@ class SliceReader final : public ByteReader {
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     return whole_->map(offset_ + offset, size_bytes);
   }
+  std::optional<std::int64_t> changed_ns() const override { return whole_->changed_ns(); }
 
  private:
   std::shared_ptr<const ByteReader> whole_;
@@ -80,6 +85,7 @@ class ResizedReader final : public ByteReader {
   const std::string& name() const override { return whole_->name(); }
   std::size_t piece_bytes() const override { return whole_->piece_bytes(); }
   void check_unchanged() const override { whole_->check_unchanged(); }
+  std::optional<std::int64_t> changed_ns() const override { return whole_->changed_ns(); }
   std::optional<MappedStretch> map(std::uint64_t offset, std::size_t size_bytes) const override {
     if (offset + size_bytes > whole_->size_bytes()) return std::nullopt;
     return whole_->map(offset, size_bytes);
@@ -99,6 +105,7 @@ class MemoryReader final : public ByteReader {
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override { return name_; }
   std::size_t piece_bytes() const override { return k_small_piece_bytes; }
+  std::optional<std::int64_t> changed_ns() const override { return 0; }
 
  private:
   std::vector<std::uint8_t> bytes_;

@@ -203,12 +203,13 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
   }
   require_space_at(output_path, total);
   execution.progress->begin("applying", total);
+  OriginProofs proofs;
   const auto write = [&](std::size_t index, const Execution& on) {
     const FileState state = chain.make(*files[index], on);
     const fs::path target = output.inside() / files[index]->identity.path;
     make_directories(target.parent_path());
     OutputFile file(target);
-    write_version(state.version, &file, on);
+    write_version(state.version, &file, on, proofs);
     if (state.executable) file.set_executable();
     file.commit(Overwrite::no_rivals, Durability::cached);
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/base_files.hpp"
 
+#include "base/reader_digest.hpp"
 #include "checkpoint/counterpart.hpp"
 
 #include <algorithm>
@@ -15,11 +16,15 @@ std::string_view folder_of(std::string_view path) { return path.substr(0, path.f
 
 }  // namespace
 
+Digest BaseFile::digest(const Execution& execution) const {
+  return shared_digest ? shared_digest->of(bytes(), execution) : digest_of(bytes(), execution);
+}
+
 BaseFiles::BaseFiles(const Checkpoint& base) : single_file_(base.is_single_file()) {
   for (const CheckpointFile& file : base.files()) {
     if (!is_weights(file.path)) continue;
     opened_.push_back(file.open());
-    files_.push_back({file.path, RebuiltFile::from_file(opened_.back())});
+    files_.push_back({file.path, RebuiltFile::from_file(opened_.back()), nullptr, std::make_shared<SharedDigest>()});
   }
 }
 

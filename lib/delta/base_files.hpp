@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/digest.hpp"
+#include "base/execution.hpp"
+#include "base/shared_digest.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "delta/rebuilt_file.hpp"
 
@@ -16,8 +19,12 @@ struct BaseFile {
   std::shared_ptr<const RebuiltFile> file;
   /// The file as it is, where `file` sees an opaque one at another size; else null.
   std::shared_ptr<const ByteReader> unresized = nullptr;
+  /// Where other files are compared with it too: its digest, for all of them.
+  std::shared_ptr<SharedDigest> shared_digest = nullptr;
 
   const ByteReader& bytes() const { return unresized ? *unresized : *file; }
+  /// Of its bytes as they are at this moment.
+  Digest digest(const Execution& execution) const;
 };
 
 /// The weights of a base checkpoint, their headers read, ready to be compared with.

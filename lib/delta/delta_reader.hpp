@@ -95,6 +95,8 @@ class DeltaReader {
   const DeltaDescription& description() const { return description_; }
   const Digest& digest() const { return digest_; }
   std::uint64_t size_bytes() const { return file_->size_bytes(); }
+  /// ByteReader::changed_ns() of its file.
+  std::optional<std::int64_t> changed_ns() const { return file_->changed_ns(); }
 
   /// In the order of the payload.
   std::span<const DeltaEntry> entries() const { return entries_; }

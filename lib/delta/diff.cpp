@@ -2,7 +2,6 @@
 #include "delta/diff.hpp"
 
 #include "base/parallel.hpp"
-#include "base/reader_digest.hpp"
 #include "base/segments.hpp"
 #include "delta/device_segment_coder.hpp"
 #include "delta/segment_coder.hpp"
@@ -141,9 +140,10 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
   });
 
   DeltaDescription& description = change.description;
+  // Only now: what was compared is what has this digest, unless the base was changed meanwhile.
   for (const BaseFile* file : sources.files) {
     const bool streamed = base_stream && file->file.get() == base_stream->file;
-    const Digest digest = streamed ? base_tree.finish() : digest_of(file->bytes(), execution);
+    const Digest digest = streamed ? base_tree.finish() : file->digest(execution);
     description.base.push_back({file->path, file->bytes().size_bytes(), digest});
   }
   description.result = {path, next->size_bytes(), next_tree.finish()};

@@ -71,6 +71,7 @@ void require_origin(const Origin& origin, const Digest& found) {
   throw WrongOrigin(origin, fmt::format("{}: digest {}, {} expected", what, found.hex(), origin.digest.hex()));
 }
 
+// Reads all of them, whatever was proven before.
 void require_origins(const std::vector<Origin>& origins, const Execution& execution) {
   for (const Origin& origin : origins) require_origin(origin, digest_of(*origin.file, execution));
 }
@@ -170,10 +171,28 @@ class SegmentWriter {
 
 }  // namespace
 
+void OriginProofs::require(const Origin& origin, const Execution& execution) {
+  std::unique_lock all(mutex_);
+  Proof& proof = proofs_[origin.digest];
+  all.unlock();
+  const std::lock_guard lock(proof.mutex);
+  if (proof.is_right) return;
+  require_origin(origin, digest_of(*origin.file, execution));
+  proof.is_right = true;
+}
+
 void write_version(const FileVersion& version, OutputFile* output, const Execution& execution) {
+  OriginProofs proofs;
+  write_version(version, output, execution, proofs);
+}
+
+void write_version(const FileVersion& version, OutputFile* output, const Execution& execution, OriginProofs& proofs) {
   const ByteReader* origin = version.rebuilt ? version.rebuilt->in_place_origin() : nullptr;
   if (version.origins.size() != 1 || version.origins.front().file.get() != origin) origin = nullptr;
-  if (version.rebuilt && origin == nullptr) require_origins(version.origins, execution);
+  const bool origins_are_read_first = version.rebuilt && origin == nullptr;
+  if (origins_are_read_first) {
+    for (const Origin& each : version.origins) proofs.require(each, execution);
+  }
 
   const std::uint64_t size = version.identity.size_bytes;
   if (version.bytes().size_bytes() != size) {
@@ -206,14 +225,16 @@ void write_version(const FileVersion& version, OutputFile* output, const Executi
       });
     }
   } catch (const Error& error) {
-    // A coding that depends on the base may trip over a wrong one before any digest can say so.
-    if (error.fault() == Fault::corrupt && origin != nullptr) require_origins(version.origins, execution);
+    // A coding that depends on the base may trip over a wrong one before any digest can say so; and one that was right
+    // may have been changed since.
+    if (error.fault() == Fault::corrupt && version.rebuilt) require_origins(version.origins, execution);
     throw;
   }
   if (origin != nullptr) require_origin(version.origins.front(), origin_tree->finish());
   const Digest found = result_tree.finish();
   if (version.whole) return require_origin(version.origins.front(), found);
   if (found != version.identity.digest) {
+    if (origins_are_read_first) require_origins(version.origins, execution);
     throw Error(Fault::corrupt, version.bytes().name(),
                 fmt::format("rebuilds to digest {}, {} expected", found.hex(), version.identity.digest.hex()));
   }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/execution.hpp"
 #include "base/output_file.hpp"
 #include "delta/description.hpp"
 #include "delta/rebuilt_file.hpp"
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 namespace wdelta {
@@ -50,9 +54,27 @@ class WrongOrigin : public Error {
   Digest digest_;
 };
 
+/// Which origins turned out to be what they must be, for versions that start from the same: as where the tensors of
+/// each file came from all of them. Safe to call from several threads.
+class OriginProofs {
+ public:
+  /// Throws WrongOrigin when it has another digest. One that was right is not read again; who asks meanwhile waits.
+  void require(const Origin& origin, const Execution& execution);
+
+ private:
+  struct Proof {
+    std::mutex mutex;
+    bool is_right = false;
+  };
+  std::mutex mutex_;
+  std::map<Digest, Proof> proofs_;  // by what they must be
+};
+
 /// Writes all of `version` into `output` (not committed here) and proves it: every origin and the result are hashed, in
 /// the same pass where the layout allows. Throws WrongOrigin with an origin's fault when it is not what it must be,
-/// corrupt when the result is wrong although the origins are right. With a null `output` it only proves.
+/// corrupt when the result is wrong although the origins are right. With a null `output` it only proves. `proofs`: of
+/// versions that were written before, for those origins that take a pass of their own.
+void write_version(const FileVersion& version, OutputFile* output, const Execution& execution, OriginProofs& proofs);
 void write_version(const FileVersion& version, OutputFile* output, const Execution& execution);
 
 }  // namespace wdelta

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 namespace wdelta {
@@ -237,6 +238,30 @@ void RebuiltFile::check_unchanged() const {
   for (const ByteReader* origin : origins) {
     if (origin != nullptr) origin->check_unchanged();
   }
+}
+
+void RebuiltFile::find_sources() const {
+  std::unordered_set<const ByteReader*> origins;
+  std::unordered_set<const DeltaReader*> deltas;
+  for (const TensorPlan& plan : plans_) {
+    if (plan.origin) origins.insert(plan.origin.get());
+    for (const TensorPlan::Step& step : plan.steps) deltas.insert(step.delta.get());
+  }
+  origins_.assign(origins.begin(), origins.end());
+  deltas_.assign(deltas.begin(), deltas.end());
+}
+
+std::optional<std::int64_t> RebuiltFile::changed_ns() const {
+  if (is_origin()) return in_place_origin_->changed_ns();
+  std::call_once(sources_found_, [this] { find_sources(); });
+  std::int64_t latest = 0;
+  const auto look_at = [&](const auto* source) {
+    const std::optional<std::int64_t> changed = source->changed_ns();
+    if (changed) latest = std::max(latest, *changed);
+    return changed.has_value();
+  };
+  if (!std::ranges::all_of(origins_, look_at) || !std::ranges::all_of(deltas_, look_at)) return std::nullopt;
+  return latest;
 }
 
 bool RebuiltFile::is_on(const Device& device) const {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +46,9 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
     return is_origin() ? in_place_origin_->map(offset, size_bytes) : std::nullopt;
   }
 
+  /// The latest of all files that it is made of: it looks at each.
+  std::optional<std::int64_t> changed_ns() const override;
+
   /// Where its engine has that device, or its one file lies there.
   bool is_on(const Device& device) const override;
   void read_to_device(std::uint64_t offset, void* to, std::size_t size_bytes, DeviceStream& stream) const override;
@@ -70,6 +75,7 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   static std::shared_ptr<const SafetensorsHeader> header_after(
       const DeltaReader& delta, const std::vector<std::shared_ptr<const RebuiltFile>>& base);
   void find_in_place_origin();
+  void find_sources() const;
   /// Whether it is nothing but a file as it is.
   bool is_origin() const { return pool_ == nullptr && in_place_origin_ != nullptr; }
   struct Worker;
@@ -90,6 +96,11 @@ class RebuiltFile final : public ByteReader, public DeviceReadable {
   std::vector<TensorPlan> plans_;                    // as header_->tensors()
   std::shared_ptr<const ByteReader> in_place_origin_;
   const Engine* engine_ = nullptr;
+
+  /// What the plans lead to, each once; empty until it is asked for.
+  mutable std::once_flag sources_found_;
+  mutable std::vector<const ByteReader*> origins_;
+  mutable std::vector<const DeltaReader*> deltas_;
 };
 
 }  // namespace wdelta

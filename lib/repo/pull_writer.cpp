@@ -162,6 +162,7 @@ void PullWriter::add_expected(const std::vector<std::string>& objects, VersionFi
 
 void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const Execution& execution) {
   VersionFinder stored(*repository_, stored_graph_, *engine_, execution);
+  stored.share(proofs_);
   try {
     if (write_as_it_arrives(file, output, execution)) return;
   } catch (const Error& error) {
@@ -171,6 +172,7 @@ void PullWriter::write_bytes(const ManifestFile& file, OutputFile& output, const
   }
   const RecipeGraph::Sources sources = graph_.sources_of(file.identity.digest);
   VersionFinder finder(*repository_, graph_, *engine_, execution);
+  finder.share(proofs_);
   try {
     for (const Digest& digest : sources.at_hand) {
       AtHand& at_hand = at_hand_.at(digest);

@@ -3,6 +3,7 @@
 
 #include "base/execution.hpp"
 #include "base/output_file.hpp"
+#include "delta/file_version.hpp"
 #include "engine/engine.hpp"
 #include "repo/local_files.hpp"
 #include "repo/repository.hpp"
@@ -103,6 +104,7 @@ class PullWriter {
   std::map<Digest, AtHand> at_hand_;
   std::map<std::string, Source> objects_;  // that some file is made from
   bool keeps_objects_open_ = false;
+  OriginProofs proofs_;
 };
 
 }  // namespace wdelta

@@ -115,12 +115,12 @@ class Squash {
 
  private:
   // Read, as what is given up may be the only other way.
-  bool is_made_by(const RecipeGraph& recipes, const FileIdentity& file) const {
+  bool is_made_by(const RecipeGraph& recipes, const FileIdentity& file) {
     NoProgress unwatched;
     const Execution silent{execution_->threads, &unwatched, execution_->stop};
     try {
       VersionFinder finder(*repository_, recipes, *engine_, silent);
-      write_version(finder.find(file), nullptr, silent);
+      write_version(finder.find(file), nullptr, silent, proofs_);
       return true;
     } catch (const Error& error) {
       if (error.fault() != Fault::corrupt) throw;
@@ -157,6 +157,7 @@ class Squash {
   const Engine* engine_;
   const Execution* execution_;
   std::vector<Recipe> added_;
+  OriginProofs proofs_;
   std::uint64_t stored_bytes_ = 0;
 };
 

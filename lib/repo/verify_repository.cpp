@@ -464,8 +464,9 @@ class RepositoryCheck {
       sizes_bytes.push_back(identity.size_bytes);
     }
     if (versions.empty()) return;
-    for_each_place(sizes_bytes, *engine_, *execution_,
-                   [&](std::size_t index, const Execution& on) { write_version(versions[index], nullptr, on); });
+    for_each_place(sizes_bytes, *engine_, *execution_, [&](std::size_t index, const Execution& on) {
+      write_version(versions[index], nullptr, on, proofs_);
+    });
     rebuilt_.merge(digests);
     for (const std::uint64_t size_bytes : sizes_bytes) report_.checked_bytes += size_bytes;
     last_ = std::move(next);
@@ -503,6 +504,7 @@ class RepositoryCheck {
   std::map<Digest, std::size_t> child_counts_;  // by parent
   std::map<Digest, std::string> taken_;         // commits that were given up, and what they lack
   std::set<Digest> rebuilt_;
+  OriginProofs proofs_;
   std::vector<Recipe> references_;
   std::unique_ptr<Rebuilding> last_;
 };

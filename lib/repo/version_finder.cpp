@@ -98,7 +98,7 @@ void VersionFinder::write(const FileIdentity& wanted, OutputFile* output) {
   for (;;) {
     const FileVersion version = find(wanted);
     try {
-      return write_version(version, output, *execution_);
+      return write_version(version, output, *execution_, *proofs_);
     } catch (const WrongOrigin& error) {
       // Not what is at hand, for which there is another fault: who gave it to the graph knows better what to do.
       const Recipe* damaged = error.fault() == Fault::corrupt ? graph_->best(error.digest()) : nullptr;

@@ -41,6 +41,10 @@ class VersionFinder {
     open_objects_[object] = std::move(reader);
   }
 
+  /// What write() finds out of origins is for other finders, too, which may be at work at the same time; and the other
+  /// way round. `proofs` must outlive it.
+  void share(OriginProofs& proofs) { proofs_ = &proofs; }
+
   /// The version with that identity. Where what the best recipe names is gone, cut short or a damaged delta it is made
   /// another way, if there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
   /// when recipes are lost, or an object is missing or not what its recipe says.
@@ -71,6 +75,8 @@ class VersionFinder {
   const Execution* execution_;
   std::optional<RecipeGraph> graph_of_others_;  // without recipes that turned out to be lost
   std::size_t lost_count_ = 0;                  // times that one did
+  OriginProofs own_proofs_;
+  OriginProofs* proofs_ = &own_proofs_;
   std::map<Digest, FileVersion> versions_;
   std::set<Digest> kept_;  // of these, what others may be made of, too: of a long chain's many tensors the rest is much
   std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delta/deltas.hpp"
+#include "testing/counting_reader.hpp"
 #include "testing/fault.hpp"
 
-#include <atomic>
 #include <doctest/doctest.h>
 
 namespace wdelta {
@@ -24,24 +24,6 @@ std::vector<TestTensor> tensors_of_all_dtypes(std::mt19937_64& random) {
   }
   return tensors;
 }
-
-/// Counts what is read of it.
-class CountingReader final : public ByteReader {
- public:
-  explicit CountingReader(Bytes bytes) : memory_(std::move(bytes), "counted") {}
-  std::uint64_t size_bytes() const override { return memory_.size_bytes(); }
-  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
-    read_bytes_ += bytes.size();
-    memory_.read_at(offset, bytes);
-  }
-  const std::string& name() const override { return memory_.name(); }
-  std::size_t piece_bytes() const override { return k_small_piece_bytes; }
-  std::uint64_t read_bytes() const { return read_bytes_; }
-
- private:
-  MemoryReader memory_;
-  mutable std::atomic<std::uint64_t> read_bytes_ = 0;
-};
 
 /// The law: applying gives next, and the delta does not depend on how it was made.
 void require_round_trip(const std::vector<PlacedFile>& base, const PlacedFile& next) {

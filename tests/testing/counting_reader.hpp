@@ -4,7 +4,10 @@
 #include "base/reader.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,22 +15,26 @@
 
 namespace wdelta::testing {
 
-/// Bytes in memory; counts those that are read.
+/// Bytes in memory or of another reader; counts those that are read.
 class CountingReader final : public ByteReader {
  public:
-  explicit CountingReader(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes), "counted") {}
+  explicit CountingReader(std::vector<std::uint8_t> bytes)
+      : CountingReader(std::make_shared<MemoryReader>(std::move(bytes), "counted")) {}
+  explicit CountingReader(std::shared_ptr<const ByteReader> counted) : counted_(std::move(counted)) {}
 
-  std::uint64_t size_bytes() const override { return bytes_.size_bytes(); }
+  std::uint64_t size_bytes() const override { return counted_->size_bytes(); }
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override {
     read_bytes_ += bytes.size();
-    bytes_.read_at(offset, bytes);
+    counted_->read_at(offset, bytes);
   }
-  const std::string& name() const override { return bytes_.name(); }
+  const std::string& name() const override { return counted_->name(); }
+  std::size_t piece_bytes() const override { return counted_->piece_bytes(); }
+  std::optional<std::int64_t> changed_ns() const override { return counted_->changed_ns(); }
 
   std::uint64_t read_bytes() const { return read_bytes_; }
 
  private:
-  MemoryReader bytes_;
+  std::shared_ptr<const ByteReader> counted_;
   mutable std::atomic<std::uint64_t> read_bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -58,6 +59,8 @@ class RemoteReader final : public ByteReader {
   std::uint64_t size_bytes() const override;
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const override;
   const std::string& name() const override;
+  /// What lies under a key stays as it is, and what has arrived is kept.
+  std::optional<std::int64_t> changed_ns() const override { return 0; }
 
  private:
   struct State;
