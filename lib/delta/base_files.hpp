@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/digest.hpp"
-#include "base/execution.hpp"
-#include "base/shared_digest.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "delta/rebuilt_file.hpp"
+#include "delta/ordered_base.hpp"
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace wdelta {
-
-/// One file of the checkpoint that a delta applies to.
-struct BaseFile {
-  std::string path;
-  std::shared_ptr<const RebuiltFile> file;
-  /// The file as it is, where `file` sees an opaque one at another size; else null.
-  std::shared_ptr<const ByteReader> unresized = nullptr;
-  /// Where other files are compared with it too: its digest, for all of them.
-  std::shared_ptr<SharedDigest> shared_digest = nullptr;
-
-  const ByteReader& bytes() const { return unresized ? *unresized : *file; }
-  /// Of its bytes as they are at this moment.
-  Digest digest(const Execution& execution) const;
-};
 
 /// The weights of a base checkpoint, their headers read, ready to be compared with.
 class BaseFiles {
@@ -39,15 +24,15 @@ class BaseFiles {
   /// single file, or else the one that shares most tensors with next, rather in the same folder (of several, the one
   /// whose name is most like `path`); then all others, those of that folder first: tensors may have been renamed as
   /// well, and other folders may have others of the same names. Nothing when the base has no weights.
-  std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const;
+  OrderedBase for_place(const std::string& path, const SafetensorsHeader& next) const;
   /// Throws local when a file changed since it was opened.
   void check_unchanged() const;
 
  private:
-  std::vector<BaseFile>::const_iterator at_place(const std::string& path) const;
+  std::optional<std::size_t> at_place(const std::string& path) const;
 
   bool single_file_;
-  std::vector<BaseFile> files_;
+  std::shared_ptr<const BaseIndex> index_;
   std::vector<std::shared_ptr<const ByteReader>> opened_;
 };
 

@@ -77,12 +77,12 @@ class EntryWriter {
   bool begun_ = false;
 };
 
-std::span<const std::uint8_t> front_of(const std::vector<BaseFile>& base) {
+std::span<const std::uint8_t> front_of(const OrderedBase& base) {
   return base.empty() ? std::span<const std::uint8_t>() : base.front().file->header().front();
 }
 
 // What takes nothing from the base does not name it: it can be had without.
-TensorSources needed_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& header, const ByteReader& next,
+TensorSources needed_sources(const OrderedBase& base, const SafetensorsHeader& header, const ByteReader& next,
                              const Execution& execution) {
   TensorSources sources = find_sources(base, header, next, execution);
   const bool needs_tensors =
@@ -110,7 +110,7 @@ void code_segments(const SegmentCoder::Files& files, const DeltaCoding& coding, 
   ordered_in_runs(runs, limited, make_coder, consume);
 }
 
-FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& path, const ByteReader* next,
+FileChange diff_laid_out(const OrderedBase& base, const std::string& path, const ByteReader* next,
                          const SafetensorsHeader& header, const std::optional<std::filesystem::path>& output,
                          const DeltaCoding& coding, const Engine& engine, const Execution& execution,
                          const Dtype* opaque = nullptr) {
@@ -167,9 +167,9 @@ FileChange diff_laid_out(const std::vector<BaseFile>& base, const std::string& p
 
 }  // namespace
 
-FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
-                     const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
-                     const DeltaCoding& coding, const Engine& engine, const Execution& execution) {
+FileChange diff_file(const OrderedBase& base, const std::string& path, const std::shared_ptr<const ByteReader>& next,
+                     const std::optional<std::filesystem::path>& output, const DeltaCoding& coding,
+                     const Engine& engine, const Execution& execution) {
   const auto header = SafetensorsHeader::read_like(*next, base.empty() ? nullptr : base.front().file->shared_header());
   return diff_laid_out(base, path, next.get(), *header, output, coding, engine, execution);
 }

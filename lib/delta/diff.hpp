@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/execution.hpp"
-#include "delta/base_files.hpp"
 #include "delta/delta_writer.hpp"
+#include "delta/ordered_base.hpp"
 #include "delta/run_groups.hpp"
 #include "engine/block.hpp"
 
@@ -61,9 +61,9 @@ struct DeltaCoding {
 /// says. Each segment of next and, where the layouts agree, of base is read once: hashed, compared and
 /// coded while it is in cache. The digests in the result's description are those of the bytes that were read. Throws
 /// corrupt when next is no safetensors file; the caller sees to files that change while they are read.
-FileChange diff_file(const std::vector<BaseFile>& base, const std::string& path,
-                     const std::shared_ptr<const ByteReader>& next, const std::optional<std::filesystem::path>& output,
-                     const DeltaCoding& coding, const Engine& engine, const Execution& execution);
+FileChange diff_file(const OrderedBase& base, const std::string& path, const std::shared_ptr<const ByteReader>& next,
+                     const std::optional<std::filesystem::path>& output, const DeltaCoding& coding,
+                     const Engine& engine, const Execution& execution);
 
 /// The same for a file that is no safetensors file: it and the base are taken for elements of `dtype`, compared at the
 /// same offsets. Without a base the delta is the file compressed.

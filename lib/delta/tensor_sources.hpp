@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "delta/base_files.hpp"
 #include "delta/description.hpp"
+#include "delta/ordered_base.hpp"
 
 #include <cstdint>
 #include <map>
@@ -18,6 +18,7 @@ struct TensorSources {
     const RebuiltFile* file = nullptr;  ///< null: the tensor starts afresh
     std::uint64_t begin = 0;
   };
+  OrderedBase base;                                         ///< what the rest points into
   std::vector<Place> places;                                ///< as the tensors of next
   std::vector<const BaseFile*> files;                       ///< those used, the first one being base.front()
   std::map<std::string, std::optional<Source>> exceptions;  ///< as DeltaDescription::sources
@@ -29,7 +30,7 @@ struct TensorSources {
 /// one that is a little larger or smaller, and the first of those that are still without a counterpart. So is one whose
 /// name stands for something else, where the tensors of the file have changed and a few of them show that: layers were
 /// dropped or inserted. A wrong guess costs bytes, never bits.
-TensorSources find_sources(const std::vector<BaseFile>& base, const SafetensorsHeader& next, const ByteReader& bytes,
+TensorSources find_sources(const OrderedBase& base, const SafetensorsHeader& next, const ByteReader& bytes,
                            const Execution& execution);
 
 }  // namespace wdelta

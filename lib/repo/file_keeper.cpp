@@ -58,7 +58,7 @@ FileKeeper::Incoming FileKeeper::open(const CheckpointFile& file) {
 FileKeeper::Incoming FileKeeper::compared_ahead(const CheckpointFile& file) {
   Incoming incoming = open(file);
   try {
-    const std::vector<BaseFile> base = base_for(file.path, SafetensorsHeader::read(*incoming.reader));
+    const OrderedBase base = base_for(file.path, SafetensorsHeader::read(*incoming.reader));
     if (!base.empty()) {
       incoming.change =
           diff_file(base, file.path, incoming.reader, store_->staging_path(), {}, *engine_, execution_->on(1));
@@ -165,9 +165,9 @@ Digest FileKeeper::keep_opaque(const CheckpointFile& file, const std::shared_ptr
   return change.description.result.digest;
 }
 
-std::vector<BaseFile> FileKeeper::base_for(const std::string& path, const SafetensorsHeader& next) {
+OrderedBase FileKeeper::base_for(const std::string& path, const SafetensorsHeader& next) {
   const std::lock_guard lock(opening_);
-  return previous_ == nullptr ? std::vector<BaseFile>() : previous_->for_place(path, next);
+  return previous_ == nullptr ? OrderedBase() : previous_->for_place(path, next);
 }
 
 bool FileKeeper::is_of_parent(const FileChange& change) const {

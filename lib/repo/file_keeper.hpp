@@ -86,7 +86,7 @@ class FileKeeper {
   Digest keep_bytes(Incoming& incoming);
   Digest keep_weights(Incoming& incoming);
   Digest keep_opaque(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);
-  std::vector<BaseFile> base_for(const std::string& path, const SafetensorsHeader& next);
+  OrderedBase base_for(const std::string& path, const SafetensorsHeader& next);
   bool is_of_parent(const FileChange& change) const;
   void distrust_previous();
   template <class Work>

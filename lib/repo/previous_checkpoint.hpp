@@ -34,7 +34,7 @@ class PreviousCheckpoint {
                      FilesAtHand at_hand = {});
 
   /// Candidates to compare the file at `path` with, as BaseFiles::for_place() has it.
-  std::vector<BaseFile> for_place(const std::string& path, const SafetensorsHeader& next) const {
+  OrderedBase for_place(const std::string& path, const SafetensorsHeader& next) const {
     return files_->for_place(path, next);
   }
   /// What to compare a file of unknown format at `path` with: the file at that place, or one whose place differs only

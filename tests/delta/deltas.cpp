@@ -32,8 +32,8 @@ MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFile& next
   return make_delta(files, next.path, reader_of(next), run);
 }
 
-MadeDelta make_delta(const std::vector<BaseFile>& base, const std::string& path,
-                     const std::shared_ptr<const ByteReader>& next, const Run& run) {
+MadeDelta make_delta(const OrderedBase& base, const std::string& path, const std::shared_ptr<const ByteReader>& next,
+                     const Run& run) {
   ScratchDirectory scratch;
   const SilentExecution execution(run.threads);
   MadeDelta made{{}, diff_file(base, path, next, scratch / "delta", run.coding(), *run.engine, execution)};

@@ -47,8 +47,12 @@ struct MadeDelta {
 };
 MadeDelta make_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, const Run& run = {});
 /// The same wherever the bytes lie.
-MadeDelta make_delta(const std::vector<BaseFile>& base, const std::string& path,
-                     const std::shared_ptr<const ByteReader>& next, const Run& run);
+MadeDelta make_delta(const OrderedBase& base, const std::string& path, const std::shared_ptr<const ByteReader>& next,
+                     const Run& run);
+inline MadeDelta make_delta(const std::vector<BaseFile>& base, const std::string& path,
+                            const std::shared_ptr<const ByteReader>& next, const Run& run) {
+  return make_delta(OrderedBase(base), path, next, run);
+}
 
 /// The same for files that are no safetensors files, seen as elements of `dtype`. `base`: one file or none.
 MadeDelta make_opaque_delta(const std::vector<PlacedFile>& base, const PlacedFile& next, std::string_view dtype,

@@ -2,11 +2,19 @@
 // Where the tensors of a file are looked for in its base.
 #include "delta/tensor_sources.hpp"
 
+#include "delta/base_files.hpp"
 #include "delta/deltas.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <doctest/doctest.h>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace wdelta {
 
@@ -15,7 +23,7 @@ using namespace testing;
 namespace {
 
 /// What find_sources() says of `next`, as "FILE:TENSOR" by tensor; "afresh" for none.
-std::map<std::string, std::string> sources_of(const std::vector<BaseFile>& base, const PlacedFile& next) {
+std::map<std::string, std::string> sources_of(const OrderedBase& base, const PlacedFile& next) {
   const auto reader = reader_of(next);
   const SafetensorsHeader header = SafetensorsHeader::read(*reader);
   const TensorSources sources = find_sources(base, header, *reader, testing::SilentExecution());
@@ -282,6 +290,59 @@ TEST_CASE("tensors that are new, or too small to be worth a search, start afresh
   CHECK(sources_of(std::vector<PlacedFile>(), next).at("l") == "afresh");
 }
 
+TEST_CASE("a file that is compared behind others has the sources that it has alone, in the order of the base") {
+  std::mt19937_64 random(seed());
+  CAPTURE(seed());
+  for (int round = 0; round < 30; ++round) {
+    // Many alike, so that more than are looked at could be meant; and the same names in several folders.
+    const std::vector<std::string> folders =
+        round % 3 == 0 ? std::vector<std::string>{""} : std::vector<std::string>{"a/", "b/", "b/c/", ""};
+    const std::size_t shards = 2 + random() % 7;
+    std::map<std::string, std::vector<TestTensor>> base_tensors;
+    std::map<std::string, std::vector<TestTensor>> next_tensors;
+    const auto place_among = [&](std::map<std::string, std::vector<TestTensor>>& files, std::size_t shard) {
+      return &files[folders[random() % folders.size()] + std::to_string(shard) + ".safetensors"];
+    };
+    const TestTensor alike = drawn_weights("", 600, random);
+    std::set<std::string> in_base;
+    std::set<std::string> in_next;
+    for (int i = 0; i < 120; ++i) {
+      TestTensor tensor = random() % 3 == 0 ? alike : drawn_weights("", random() % 4 == 0 ? 700 : 600, random);
+      tensor.name = "layer." + std::to_string(i / 10) + ".expert." + std::to_string(i % 10);
+      for (std::size_t copies = 1 + random() % 2; copies > 0; --copies) {
+        auto* const file = place_among(base_tensors, random() % shards);
+        if (in_base.insert(std::to_string(reinterpret_cast<std::uintptr_t>(file)) + tensor.name).second)
+          file->push_back(tensor);
+      }
+      if (random() % 3 != 0) tensor.name = (random() % 2 == 0 ? "x." : "model.") + tensor.name;
+      if (random() % 8 != 0) place_among(next_tensors, random() % shards)->push_back(trained(tensor, random));
+    }
+    std::vector<CheckpointFile> files;
+    for (const auto& [path, tensors] : base_tensors) {
+      const auto reader = reader_of({path, safetensors_file(tensors)});
+      files.push_back({path, reader->size_bytes(), false, [reader] { return reader; }, std::nullopt, std::nullopt});
+    }
+    const BaseFiles base(Checkpoint("base", files));
+    for (const auto& file_of_next : next_tensors) {
+      const std::string& path = file_of_next.first;
+      const PlacedFile next{path, safetensors_file(file_of_next.second)};
+      const OrderedBase ordered = base.for_place(path, SafetensorsHeader::read(*reader_of(next)));
+      std::vector<std::size_t> numbers(ordered.index().files().size());
+      std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+      std::ranges::sort(numbers, [&](std::size_t a, std::size_t b) { return ordered.comes_before(a, b); });
+      std::vector<BaseFile> alone;
+      for (const std::size_t number : numbers) alone.push_back(ordered.index().files()[number]);
+      REQUIRE(alone.front().path == ordered.front().path);
+      const auto is_beside = [&](const BaseFile& file) {
+        return std::filesystem::path(file.path).parent_path() == std::filesystem::path(path).parent_path();
+      };
+      REQUIRE(std::is_partitioned(alone.begin() + 1, alone.end(), is_beside));
+      CAPTURE(path);
+      REQUIRE(sources_of(ordered, next) == sources_of(alone, next));
+    }
+  }
+}
+
 TEST_CASE("the file at the same place is asked first, then the others, and those not needed are not named") {
   std::mt19937_64 random(seed());
   const TestTensor a = drawn_weights("a", 1000, random);
@@ -294,8 +355,9 @@ TEST_CASE("the file at the same place is asked first, then the others, and those
         std::map<std::string, std::string>{{"a", "1:a"}, {"b", "3:b"}, {"x.c", "1:c"}, {"x.b", "3:b"}});
   const auto files = base_of(base);
   const auto reader = reader_of(next);
-  CHECK(find_sources(files, SafetensorsHeader::read(*reader), *reader, testing::SilentExecution()).files ==
-        std::vector{&files[0], &files[2]});
+  const TensorSources sources =
+      find_sources(files, SafetensorsHeader::read(*reader), *reader, testing::SilentExecution());
+  CHECK(sources.files == std::vector{&sources.base.index().files()[0], &sources.base.index().files()[2]});
 }
 
 TEST_CASE("a delta that takes nothing from the base names none, and one that takes anything names it") {
@@ -326,7 +388,7 @@ TEST_CASE("sources are found in files that exist only as deltas as in those file
   const auto version = version_of(make_delta({first}, second).bytes, {first});
   for (TestTensor& tensor : tensors) tensor = renamed(trained(std::move(tensor), random), "x." + tensor.name);
   const PlacedFile third = shard_of(tensors);
-  const auto found = sources_of({{"m", version.rebuilt}}, third);
+  const auto found = sources_of(std::vector<BaseFile>{{"m", version.rebuilt}}, third);
   CHECK(found == sources_of({second}, third));
   for (const auto& [name, source] : found) CHECK("m:" + name.substr(2) == source);
 }
