@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -76,8 +75,8 @@ class AlikeTensors {
  private:
   std::vector<BaseTensor> tensors_;
   TensorNumbers all_;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name_;
-  std::unordered_map<std::string, TensorNumbers> by_numbers_;
+  std::map<std::string_view, std::vector<std::size_t>> by_name_;
+  std::map<std::string, TensorNumbers> by_numbers_;
   std::vector<SameName> by_ending_;
 };
 
@@ -103,7 +102,7 @@ class BaseIndex {
   std::vector<std::size_t> folders_;
   std::map<std::string, std::size_t, std::less<>> folder_numbers_;
   mutable std::once_flag names_known_;
-  mutable std::unordered_map<std::string_view, std::vector<BaseTensor>> by_name_;
+  mutable std::map<std::string_view, std::vector<BaseTensor>> by_name_;
   mutable std::once_flag alike_known_;
   mutable std::map<std::pair<const Dtype*, std::uint64_t>, AlikeTensors> alike_;
 };

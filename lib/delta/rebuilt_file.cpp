@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -232,14 +231,6 @@ void RebuiltFile::patch(std::uint64_t offset, std::span<std::uint8_t> bytes) con
   pool_->give(std::move(worker), offset + bytes.size() == size_bytes_);
 }
 
-void RebuiltFile::check_unchanged() const {
-  std::set<const ByteReader*> origins{in_place_origin_.get()};
-  for (const TensorPlan& plan : plans_) origins.insert(plan.origin.get());
-  for (const ByteReader* origin : origins) {
-    if (origin != nullptr) origin->check_unchanged();
-  }
-}
-
 void RebuiltFile::find_sources() const {
   std::unordered_set<const ByteReader*> origins;
   std::unordered_set<const DeltaReader*> deltas;
@@ -249,6 +240,12 @@ void RebuiltFile::find_sources() const {
   }
   origins_.assign(origins.begin(), origins.end());
   deltas_.assign(deltas.begin(), deltas.end());
+}
+
+void RebuiltFile::check_unchanged() const {
+  if (is_origin()) return in_place_origin_->check_unchanged();
+  std::call_once(sources_found_, [this] { find_sources(); });
+  for (const ByteReader* origin : origins_) origin->check_unchanged();
 }
 
 std::optional<std::int64_t> RebuiltFile::changed_ns() const {
