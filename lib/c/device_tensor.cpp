@@ -91,7 +91,7 @@ Device& device_of(const GivenTensor& tensor) {
   const DeviceAnswer answer = cuda_device_holding(tensor.elements);
   if (answer.device == nullptr) {
     throw Error(Fault::unsupported, tensor.shape.name,
-                fmt::format("lies on a CUDA device, which cannot be used here: {}", answer.reason),
+                fmt::format("is said to lie on a CUDA device, which cannot be used here: {}", answer.reason),
                 "copy it to the host first");
   }
   return *answer.device;

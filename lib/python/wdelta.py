@@ -616,6 +616,7 @@ _LETTERS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64", "B": "u
             "L": f"uint{8 * ctypes.sizeof(ctypes.c_long)}", "l": f"int{8 * ctypes.sizeof(ctypes.c_long)}",
             "Q": "uint64", "q": "int64"}
 _HOST, _CUDA = 0, 1
+_PER_THREAD_STREAM = 2  # as __cuda_array_interface__ and the CUDA runtime call it
 _HOW_TO_NAME_BITS = "taken for integers as wide, Typed(memory, dtype) names what the bits are"
 
 
@@ -1146,6 +1147,9 @@ class Commit(_Cancellable):
         for name, view in views.items():
             if not view.writable:
                 _refuse(name, "is read-only")
+            if view.device == _CUDA and view.stream == _PER_THREAD_STREAM:
+                # Another thread fills, so that Ctrl-C ends it; its stream of that name is another one.
+                _refuse(name, "is on the default stream of its own thread", "give it on a stream that has a name")
             if name in held:
                 told.append(filled.setdefault(view.memory() or name, view).told(name, file))
         missing = [name for name, view in views.items() if name not in held and view.memory() not in filled]

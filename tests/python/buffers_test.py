@@ -364,6 +364,15 @@ class Refusals(Case):
         with unittest.mock.patch.object(os, "environb", nameless):
             self.assertTrue(self.push({"a": b"y"}, environment=None).created)
 
+    def test_an_array_on_its_threads_own_stream_is_not_filled_by_another_thread(self):
+        class OnADevice:
+            __cuda_array_interface__ = {"typestr": "|u1", "shape": (1,), "data": (4096, False), "version": 3, "stream": 2}
+
+        self.push({"a": b"x"})
+        with self.repository() as repository, repository.commit() as commit:
+            with self.assertRaisesRegex(wdelta.UsageError, "^a: is on the default stream of its own thread"):
+                commit.load_into({"a": OnADevice()})
+
     def test_a_handle_cannot_be_copied(self):
         with self.repository() as repository:
             repository.push({"a": b"x"})

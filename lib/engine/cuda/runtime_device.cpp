@@ -108,10 +108,13 @@ const DeviceAnswer& cuda_device() {
 DeviceAnswer cuda_device_holding(const void* memory) {
   if (cuda_device().device == nullptr) return cuda_device();
   cudaPointerAttributes attributes = {};
-  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+  const cudaError_t status = cudaPointerGetAttributes(&attributes, memory);
+  if (status == cudaErrorInvalidValue) {
     static_cast<void>(cudaGetLastError());
     return {nullptr, "no memory of a device"};
   }
+  // What the caller's own work has done wrong shows here, too.
+  check_cuda(status, "CUDA", "whose memory it is");
   if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
     return {nullptr, "no memory of a device"};
   }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cuda/runtime_queue.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
+#include <string>
 
 namespace wdelta::cuda {
 
@@ -75,8 +78,14 @@ RuntimeMemory::RuntimeMemory(const RuntimePlace& place, RuntimeMemoryKind kind, 
     check_cuda(cudaMalloc(&begin_, whole_bytes), place.name,
                (std::to_string(size_bytes) + " bytes of device memory").c_str());
   } else {
-    check_cuda(cudaHostAlloc(&begin_, whole_bytes, cudaHostAllocPortable), place.name,
-               (std::to_string(size_bytes) + " bytes of pinned memory").c_str());
+    const std::string what = std::to_string(size_bytes) + " bytes of pinned memory";
+    const cudaError_t status = cudaHostAlloc(&begin_, whole_bytes, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      throw Error(Fault::local, place.name, what + ": " + cudaGetErrorString(status),
+                  "free memory of this machine, or raise its limit on locked memory (ulimit -l)");
+    }
+    check_cuda(status, place.name, what.c_str());
   }
 }
 
