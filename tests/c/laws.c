@@ -268,7 +268,7 @@ static void what_no_file_can_hold_is_refused_and_leaves_the_push_as_it_was(void)
   REFUSED(dtype, "FLOAT", "FLOAT");
   REFUSED(shape, NULL, "shape");
   REFUSED(shape, negative, "less than nothing");
-  REFUSED(shape, huge, "more bytes than can be");
+  REFUSED(shape, huge, "more elements than can be counted");
   REFUSED(strides, far, "further than memory");
   REFUSED(elements, NULL, "no memory");
   REFUSED(file, "../x.safetensors", "cannot be the place");

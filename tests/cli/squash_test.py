@@ -347,7 +347,12 @@ class SquashTest(testing.Case):
         says("2h", r"0 removed \(0 B\); 1 more \(3 B\) can go 2h from now")
         path = self.repo / "gc" / "plan.json"
         plan = json.loads(path.read_text())
-        path.write_bytes(self.sealed({**plan, "time": plan["time"] - 1800}))
+
+        def written_before(seconds):
+            path.write_bytes(self.sealed({**plan, "time": plan["time"] - seconds}))
+            os.utime(path, (plan["time"] - seconds,) * 2)
+
+        written_before(1800)
         for words in (("-n",), ()):
             would = r"(would be )?removed \(0 B\)"
             says("2h", rf"0 {would}; 1 more \(3 B\) can go 1h (30|2\d)m from now", *words)
@@ -356,7 +361,7 @@ class SquashTest(testing.Case):
         for words in (("-n",), ()):
             says("2h", rf"0 {would}; 1 more \(3 B\) can go 1h (30|2\d)m from now, "
                        r"1 found since \(5 B\) can go 2h after a run that removes these", *words)
-        path.write_bytes(self.sealed({**plan, "time": plan["time"] - 7200}))
+        written_before(7200)
         says("2h", r"1 removed \(3 B\); 1 more \(5 B\) can go 2h from now")
 
     def test_a_dry_run_says_what_a_run_does(self):
