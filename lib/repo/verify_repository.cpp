@@ -287,7 +287,7 @@ class RepositoryCheck {
                             digest_of_list(ancestors_of_child(commit.id, commit.manifest))};
     if (const auto& parent = commit.manifest.parent) {
       ++child_counts_[*parent];
-      if (!listed_commits_.contains(commit_key(*parent))) require_commit(key, *parent);
+      require_commit(key, *parent);
     }
     with_books_read_.insert(commit.id);
     if (read.failure) std::rethrow_exception(read.failure);
@@ -364,7 +364,7 @@ class RepositoryCheck {
   // Those that names stood for before stay, whatever they stand for now.
   void check_ever_named() {
     for (const auto& [id, key] : ever_named_) {
-      if (listed_commits_.contains(commit_key(id)) || names_.contains(id)) continue;
+      if (names_.contains(id)) continue;
       try {
         require_commit(key, id);
       } catch (const Error& error) {

@@ -76,7 +76,9 @@ class Paused:
 
 
 def paused_at(case, repo, at, *words, env=None):
-    """A run that waits before the first of its calls in `repo` that at() describes: found out on a copy."""
+    """A run that waits before the first of its calls in `repo` that at() describes: found out on a copy. Skips the test
+    where the binary cannot be run so."""
+    require(case)
     with tempfile.TemporaryDirectory(dir=case.scratch) as folder:
         copy, log = Path(folder) / "copy", Path(folder) / "calls"
         shutil.copytree(repo, copy, copy_function=shutil.copy2)
