@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX2. Blocks are walked in stretches of 1,024 elements: compare into masks of 64 elements, list the set bits, then
+// AVX2. Blocks are walked in stretches of 4,096 elements: compare into masks of 64 elements, list the set bits, then
 // pick up the values at the positions and make steps of them.
-#include "engine/class_marks_avx2.hpp"
+#include "engine/class_counts_avx2.hpp"
 #include "engine/coding_avx2.hpp"
 #include "engine/decoding_avx2.hpp"
 #include "engine/kernel_elements.hpp"
@@ -12,8 +12,6 @@
 
 namespace wdelta {
 namespace {
-
-constexpr std::uint32_t k_found_at_a_time = 1024;  // elements
 
 template <class T, Order order>
 T stepped(T base, T step) {
@@ -84,40 +82,64 @@ std::uint32_t list_bits(std::uint64_t mask, std::uint32_t first, std::uint16_t* 
   return bits;
 }
 
+/// Which elements of a stretch differ: a mask for each word. Returns which of these are not empty.
+template <class T>
+std::uint64_t compare_stretch(const char* base, const char* next, std::uint32_t length, std::uint64_t* masks) {
+  std::uint64_t changed = 0;
+  std::uint32_t word = 0;
+  const auto keep = [&](std::uint64_t mask) {
+    masks[word] = mask;
+    changed |= std::uint64_t{mask != 0} << word++;
+  };
+  std::uint32_t at = 0;
+  for (; at + k_word <= length; at += k_word) keep(unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T)));
+  if (at < length) keep(unequal_word<T>(base + at * sizeof(T), next + at * sizeof(T), length - at));
+  return changed;
+}
+
+/// Writes the positions that the masks of `words` say, counted from `first` at the beginning of the stretch on, and the
+/// steps. Calls visit(i, element of base) with each change on the way. Returns how many there are.
+template <class T, Order order, class Visit>
+std::uint32_t pick_changes(const char* base, const char* next, std::uint32_t first, std::uint64_t words,
+                           const std::uint64_t* masks, std::uint16_t* positions, char* steps, Visit visit) {
+  std::uint32_t changes = 0;
+  for (; words != 0; words = _blsr_u64(words)) {
+    const auto word = static_cast<std::uint32_t>(_tzcnt_u64(words));
+    changes += list_bits(masks[word], first + word * k_word, positions + changes);
+  }
+  T from[k_stretch];
+  T to[k_stretch];
+  for (std::uint32_t i = 0; i < changes; ++i) {
+    const std::size_t place = positions[i] - first;
+    from[i] = load<T>(base, place);
+    to[i] = load<T>(next, place);
+    visit(i, from[i]);
+  }
+  for (std::size_t i = 0; i < changes; ++i) store<T>(steps, i, step_between<T, order>(from[i], to[i]));
+  return changes;
+}
+
+/// Calls look(elements, first, length) with one stretch of a block after the other.
+template <class T, class Look>
+void each_stretch(const void* elements, std::uint32_t count, Look look) {
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    look(static_cast<const char*>(elements) + first * sizeof(T), first,
+         count - first < k_stretch ? count - first : k_stretch);
+  }
+}
+
 template <class T, Order order>
 std::uint32_t find_changes(const void* base, const void* next, std::uint32_t count, std::uint16_t* positions,
                            void* steps) {
-  const char* const from_bytes = static_cast<const char*>(base);
-  const char* const to_bytes = static_cast<const char*>(next);
+  std::uint64_t masks[k_words];
   std::uint32_t found = 0;
-  for (std::uint32_t first = 0; first < count; first += k_found_at_a_time) {
-    const std::uint32_t end = first + k_found_at_a_time < count ? first + k_found_at_a_time : count;
-    std::uint64_t masks[k_found_at_a_time / k_word];
-    std::uint64_t any = 0;
-    std::uint32_t words = 0;
-    std::uint32_t at = first;
-    for (; at + k_word <= end; at += k_word) {
-      any |= masks[words++] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T));
-    }
-    if (at < end) {
-      any |= masks[words++] = unequal_word<T>(from_bytes + at * sizeof(T), to_bytes + at * sizeof(T), end - at);
-    }
-    if (any == 0) continue;
-    const std::uint32_t found_before = found;
-    for (std::uint32_t word = 0; word < words; ++word) {
-      found += list_bits(masks[word], first + word * k_word, positions + found);
-    }
-    T from[k_found_at_a_time];
-    T to[k_found_at_a_time];
-    const std::uint32_t changes = found - found_before;
-    for (std::uint32_t i = 0; i < changes; ++i) {
-      const std::size_t position = positions[found_before + i];
-      from[i] = load<T>(base, position);
-      to[i] = load<T>(next, position);
-    }
-    char* const found_steps = static_cast<char*>(steps) + found_before * sizeof(T);
-    for (std::size_t i = 0; i < changes; ++i) store<T>(found_steps, i, step_between<T, order>(from[i], to[i]));
-  }
+  each_stretch<T>(base, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
+    const char* const to = static_cast<const char*>(next) + first * sizeof(T);
+    const std::uint64_t changed = compare_stretch<T>(from, to, length, masks);
+    if (changed == 0) return;
+    found += pick_changes<T, order>(from, to, first, changed, masks, positions + found,
+                                    static_cast<char*>(steps) + found * sizeof(T), [](auto...) {});
+  });
   return found;
 }
 
@@ -158,31 +180,90 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
-// With masks and counts at hand a change needs no more than two look-ups, whatever word it is in.
+/// How many members of its class lie before an element, stretch after stretch of a block.
+template <class T, Order order>
+class Ranks {
+ public:
+  Ranks(const std::uint8_t* bounds, std::uint32_t bound_count) : table_(bounds, bound_count) {}
+
+  void take_in(const char* elements, std::uint32_t length) {
+    for (std::uint32_t k = 0; k < table_.class_count(); ++k) {
+      before_half_[0][k] = static_cast<std::uint16_t>(members_[k]);
+    }
+    count_stretch<T, order>(elements, length, table_, counted_);
+    for (std::uint32_t k = 0; k < table_.class_count(); ++k) {
+      before_half_[1][k] = static_cast<std::uint16_t>(members_[k] + counted_.members[k / 8][0][k % 8]);
+      members_[k] += counted_.members_of(k);
+    }
+  }
+  std::uint8_t class_of(T element) const { return table_.class_of(context_of<T, order>(element)); }
+  /// Of an element of the stretch that was taken in last.
+  std::uint16_t rank(std::uint32_t element, std::uint8_t k) const {
+    const std::uint32_t place = counted_.place_of(element);
+    const std::uint32_t half = place / k_half_words;
+    const std::uint64_t word = table_.range(k).mask(counted_.contexts + place * k_word);
+    const auto in_word = static_cast<std::uint32_t>(__builtin_popcountll(_bzhi_u64(word, element % k_word)));
+    return static_cast<std::uint16_t>(before_half_[half][k] +
+                                      counted_.before[k / 8][place % k_half_words][half][k % 8] + in_word);
+  }
+  void store_members(std::uint32_t* members) const { __builtin_memcpy(members, members_, sizeof(members_)); }
+
+ private:
+  ClassTable table_;
+  CountedStretch counted_;
+  std::uint16_t before_half_[2][k_classes];
+  std::uint32_t members_[k_classes] = {};
+};
+
 template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes, std::uint32_t* members) {
-  const char* const from = static_cast<const char*>(elements);
-  ClassMarks marks;
-  std::uint8_t class_of[256];
-  list_classes(bounds, bound_count, class_of);
+  Ranks<T, order> in_class(bounds, bound_count);
   std::uint32_t change = 0;
-  for (std::uint32_t first = 0; first < count; first += k_stretch) {
-    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    marks.mark_stretch<T, order>(from + first * sizeof(T), length, bounds, bound_count);
-    for (std::uint32_t k = 0; k <= bound_count; ++k) marks.count(k);
+  each_stretch<T>(elements, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
+    in_class.take_in(from, length);
     for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
-      const std::uint32_t position = positions[change];
-      const std::uint32_t word = (position - first) / k_word;
-      const std::uint8_t k = class_of[context_of<T, order>(load<T>(from, position))];
-      const std::uint64_t before = _bzhi_u64(marks.masks[k][word], position % k_word);
+      const std::uint32_t element = positions[change] - first;
+      const std::uint8_t k = in_class.class_of(load<T>(from, element));
       change_classes[change] = k;
-      ranks[change] =
-          static_cast<std::uint16_t>(marks.before[k][word] + static_cast<std::uint32_t>(__builtin_popcountll(before)));
+      ranks[change] = in_class.rank(element, k);
     }
-  }
-  __builtin_memcpy(members, marks.members, sizeof(marks.members));
+  });
+  in_class.store_members(members);
+}
+
+// Nothing is counted before there is a change, as many blocks have none.
+template <class T, Order order>
+std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
+                                  std::uint32_t bound_count, std::uint16_t* positions, void* steps,
+                                  std::uint16_t* ranks, std::uint8_t* change_classes, std::uint32_t* members) {
+  Ranks<T, order> in_class(bounds, bound_count);
+  std::uint64_t masks[k_words];
+  std::uint32_t found = 0;
+  each_stretch<T>(base, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
+    const char* const to = static_cast<const char*>(next) + first * sizeof(T);
+    const std::uint64_t changed = compare_stretch<T>(from, to, length, masks);
+    if (found == 0 && changed == 0) return;
+    if (found == 0) {
+      each_stretch<T>(base, first, [&](const char* before, std::uint32_t, std::uint32_t before_length) {
+        in_class.take_in(before, before_length);
+      });
+    }
+    in_class.take_in(from, length);
+    if (changed == 0) return;
+    const std::uint16_t* const positions_here = positions + found;
+    std::uint16_t* const ranks_here = ranks + found;
+    std::uint8_t* const classes_here = change_classes + found;
+    found += pick_changes<T, order>(from, to, first, changed, masks, positions + found,
+                                    static_cast<char*>(steps) + found * sizeof(T), [&](std::uint32_t i, T element) {
+                                      const std::uint8_t k = in_class.class_of(element);
+                                      classes_here[i] = k;
+                                      ranks_here[i] = in_class.rank(positions_here[i] - first, k);
+                                    });
+  });
+  in_class.store_members(members);
+  return found;
 }
 
 template <class T, Order order>
@@ -191,7 +272,7 @@ constexpr BlockKernels k_block = [] {
       find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>, merge_steps<T, order>, nullptr, nullptr};
   if constexpr (sizeof(T) <= 4) {
     kernels.rank_changes = rank_changes<T, order>;
-    kernels.find_ranked_changes = find_then_rank<find_changes<T, order>, rank_changes<T, order>>;
+    kernels.find_ranked_changes = find_ranked_changes<T, order>;
   }
   return kernels;
 }();
