@@ -19,6 +19,28 @@ constexpr std::uint32_t k_stretch = k_word * k_words;
 constexpr std::uint32_t k_half_words = k_words / 2;
 constexpr std::uint32_t k_classes = 16;
 
+/// Contexts from the first to the last.
+class ContextRange {
+ public:
+  ContextRange() = default;
+  ContextRange(std::uint32_t first, std::uint32_t last)
+      : first_(_mm256_set1_epi8(static_cast<char>(first))),
+        above_first_(_mm256_set1_epi8(static_cast<char>(last - first))) {}
+  /// Which of the 64 contexts of a word are in it.
+  std::uint64_t mask(const std::uint8_t* contexts) const {
+    const auto half = [&](int i) {
+      const __m256i above = _mm256_sub_epi8(_mm256_load_si256(reinterpret_cast<const __m256i*>(contexts) + i), first_);
+      const __m256i is_in = _mm256_cmpeq_epi8(_mm256_min_epu8(above, above_first_), above);
+      return std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(is_in))};
+    };
+    return half(0) | half(1) << 32;
+  }
+
+ private:
+  __m256i first_;
+  __m256i above_first_;
+};
+
 /// Bounds of weights lie close together: then where a context lies behind the first is what to look its class up by.
 enum class Span { narrow, wide };
 
@@ -42,11 +64,7 @@ class ClassTable {
       };
       nibbles_[pair] = _mm256_broadcastsi128_si256(_mm_or_si128(ones(2 * pair, 1), ones(2 * pair + 1, 16)));
     }
-    for (std::uint32_t k = 0; k < k_classes; ++k) {
-      const std::uint32_t first = k == 0 ? 0 : k <= bound_count ? bounds[k - 1] : 255;
-      const std::uint32_t last = k < bound_count ? bounds[k] - 1U : 255;
-      ranges_[k] = ContextRange(first, last);
-    }
+    for (std::uint32_t k = 0; k <= bound_count; ++k) contexts_[k] = contexts_of_classes(k, k + 1);
   }
 
   std::uint8_t class_of(std::uint8_t context) const { return class_of_[context]; }
@@ -68,29 +86,11 @@ class ClassTable {
     return classes;
   }
 
-  /// Contexts from the first to the last.
-  class ContextRange {
-   public:
-    ContextRange() = default;
-    ContextRange(std::uint32_t first, std::uint32_t last)
-        : first_(_mm256_set1_epi8(static_cast<char>(first))),
-          above_first_(_mm256_set1_epi8(static_cast<char>(last - first))) {}
-    /// Which of the 64 contexts of a word are in it.
-    std::uint64_t mask(const std::uint8_t* contexts) const {
-      const auto half = [&](int i) {
-        const __m256i above =
-            _mm256_sub_epi8(_mm256_load_si256(reinterpret_cast<const __m256i*>(contexts) + i), first_);
-        const __m256i is_in = _mm256_cmpeq_epi8(_mm256_min_epu8(above, above_first_), above);
-        return std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(is_in))};
-      };
-      return half(0) | half(1) << 32;
-    }
-
-   private:
-    __m256i first_;
-    __m256i above_first_;
-  };
-  const ContextRange& range(std::uint32_t k) const { return ranges_[k]; }
+  const ContextRange* contexts() const { return contexts_; }  ///< by class
+  /// Of consecutive classes.
+  ContextRange contexts_of_classes(std::uint32_t first, std::uint32_t end) const {
+    return ContextRange(first == 0 ? 0 : bounds_[first - 1], end > bound_count_ ? 255 : bounds_[end - 1] - 1U);
+  }
 
  private:
   const std::uint8_t* bounds_;
@@ -98,7 +98,7 @@ class ClassTable {
   Span span_;
   __m256i first_;
   __m256i nibbles_[8];
-  ContextRange ranges_[k_classes];
+  ContextRange contexts_[k_classes];
   std::uint8_t class_of_[256];
 };
 
@@ -156,45 +156,36 @@ __attribute__((always_inline)) inline WordCounts count_classes(const ClassTable&
   if constexpr (pairs == 8) return {in_four(0), in_four(4)};
 }
 
-/// A stretch of elements by words. Each half of it has a place for 32 words, of which the last may be idle.
+/// A stretch of elements, in halves of as many words.
 struct CountedStretch {
-  alignas(32) std::uint8_t contexts[k_stretch];             ///< by place of the word
-  alignas(32) std::uint16_t before[2][k_half_words][2][8];  ///< by class / 8, place in the half, half and class % 8:
+  alignas(32) std::uint8_t contexts[k_stretch];
+  alignas(32) std::uint16_t before[2][k_half_words][2][8];  ///< by class / 8, word of the half, half and class % 8:
                                                             ///< members in the half before the word
   alignas(32) std::uint16_t members[2][2][8];               ///< by class / 8, half and class % 8
-  std::uint32_t half_words;                                 ///< so many words of each half are there
+  std::uint32_t half_words;                                 ///< at most k_half_words
   std::uint32_t idle;                                       ///< elements of class 0 that are not there, the last
 
   /// Of all but what is not there.
   std::uint32_t members_of(std::uint32_t k) const {
     return members[k / 8][0][k % 8] + std::uint32_t{members[k / 8][1][k % 8]} - (k == 0 ? idle : 0);
   }
-  /// Of a word's place: its first element's, counted from the beginning of the stretch.
-  std::uint32_t first_element(std::uint32_t place) const {
-    return k_word * (place - (place < k_half_words ? 0 : k_half_words - half_words));
-  }
-  /// Of the word that an element is in.
-  std::uint32_t place_of(std::uint32_t element) const {
-    const std::uint32_t word = element / k_word;
-    return word + (word < half_words ? 0 : k_half_words - half_words);
-  }
 };
 
 template <class T, Order order, Span span, std::uint32_t pairs>
 __attribute__((noinline)) void count_words(const char* elements, const ClassTable& table, CountedStretch& counted) {
-  const std::size_t half_bytes = counted.half_words * k_word * sizeof(T);
+  const std::size_t half = counted.half_words * k_word;
+  std::uint8_t* const kept = counted.contexts;
   WordCounts sums = {_mm256_setzero_si256(), _mm256_setzero_si256()};
   const auto as_vector = [](auto& numbers) { return reinterpret_cast<__m256i*>(&numbers); };
-  for (std::uint32_t word = 0; word < counted.half_words; ++word) {
+  for (std::uint32_t word = 0; word * k_word < half; ++word) {
     __m256i places[4];
 #pragma GCC unroll 4
     for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
       const std::size_t at = word * k_word + quarter * (k_word / 4);
       const char* const low = elements + at * sizeof(T);
-      const __m256i contexts = contexts_of<T, order>(low, low + half_bytes);
-      auto* const kept = reinterpret_cast<__m128i*>(counted.contexts + at);
-      _mm_store_si128(kept, _mm256_castsi256_si128(contexts));
-      _mm_store_si128(kept + k_half_words * k_word / 16, _mm256_extracti128_si256(contexts, 1));
+      const __m256i contexts = contexts_of<T, order>(low, low + half * sizeof(T));
+      _mm_store_si128(reinterpret_cast<__m128i*>(kept + at), _mm256_castsi256_si128(contexts));
+      _mm_store_si128(reinterpret_cast<__m128i*>(kept + at + half), _mm256_extracti128_si256(contexts, 1));
       places[quarter] = table.places<span>(contexts);
     }
     const WordCounts counts = count_classes<pairs>(table, places);

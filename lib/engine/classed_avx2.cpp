@@ -2,9 +2,10 @@
 // ClassedKernels with AVX2, BMI1 and BMI2. Stretches of 4,096 elements: the members of each class as masks of 64
 // elements, how many lie before each mask, and then one change after the other. No branch depends on where the changes
 // lie, but for how many there are of a class.
-#include "engine/class_marks_avx2.hpp"
+#include "engine/class_columns_avx2.hpp"
 #include "engine/kernels.hpp"
 #include "engine/moved_elements.hpp"
+#include "engine/waiting_changes.hpp"
 
 #include <immintrin.h>
 
@@ -55,72 +56,189 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
-/// The last word that has no more members before it than the rank says. All words are looked at at once: by halves,
-/// each step would wait for the one before (make bench, Zen 5, 1 and 2.8 % changed: 9.7 and 5.3 GB/s, and 10.9 and 6.4
-/// so).
-std::uint32_t last_word_before(const std::uint16_t* members_before, std::uint32_t rank) {
-  static_assert(k_words == 4 * 16);
-  const __m256i limit = _mm256_set1_epi16(static_cast<short>(rank));
-  const auto not_beyond = [&](std::uint32_t i) {
-    const __m256i before = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(members_before) + i);
-    return _mm256_cmpeq_epi16(_mm256_min_epu16(before, limit), before);
-  };
-  const auto first = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(not_beyond(0), not_beyond(1))));
-  const auto second =
-      static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(not_beyond(2), not_beyond(3))));
-  // The lowest bit stays that of the first word, which is never beyond.
-  return static_cast<std::uint32_t>(__builtin_popcountll((first | std::uint64_t{second} << 32) >> 1));
-}
+/// The changes of a stretch, of all classes one behind the other.
+template <class T>
+class Stretch {
+ public:
+  MovedElements<T, k_stretch> moved;  // positions: of the element in the block, once it was found
+
+  /// Takes those changes of a class, or of a range of them at `place`, that lie in the stretch, which has `members` of
+  /// it. Eight at a time: how many there are cannot be foretold, but mostly in how many steps.
+  void take(Waiting<T>& waiting, std::uint32_t i, std::uint32_t members) {
+    const __m256i before_stretch = _mm256_set1_epi32(static_cast<int>(waiting.members[i]));
+    const __m256i last = _mm256_set1_epi32(static_cast<int>(members) - 1);
+    waiting.members[i] += members;
+    if (members == 0) return;
+    for (;;) {
+      const std::uint32_t left = waiting.changes[i] < 8 ? waiting.changes[i] : 8;
+      const __m256i ranks = _mm256_sub_epi32(load_ranks(waiting.ranks[i], left), before_stretch);
+      const __m256i is_in = _mm256_cmpeq_epi32(_mm256_min_epu32(ranks, last), ranks);
+      const auto in = static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(is_in)));
+      const auto taken = static_cast<std::uint32_t>(__builtin_popcount(_bzhi_u32(in, left)));
+      const std::uint32_t at = moved.count;
+      const __m256i in_order = _mm256_permute4x64_epi64(_mm256_packus_epi32(ranks, ranks), 0b11'01'10'00);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(rank_ + at), _mm256_castsi256_si128(in_order));
+      store<std::uint64_t>(place_ + at, 0, waiting.place[i] * 0x0101010101010101);
+      copy_moves(waiting.moves[i], left, moved.move + at);
+      moved.count = at + taken;
+      waiting.ranks[i] += taken;
+      waiting.moves[i] += taken;
+      waiting.changes[i] -= taken;
+      if (taken < 8) return;
+    }
+  }
+
+  /// Moves those taken, in a stretch that begins at `first`; `columns` by place.
+  template <Order order>
+  void move(char* elements, std::uint32_t first, const std::uint8_t* contexts, const ClassColumn* columns,
+            const std::uint64_t* flips) {
+    moved.template apply<order>(elements, flips, [&](std::uint32_t i) {
+      const ClassColumn& column = columns[place_[i]];
+      const ClassColumn::Found found = column.find(rank_[i]);
+      const std::uint64_t members = column.contexts.mask(contexts + found.word * k_word);
+      const auto in_word = static_cast<std::uint32_t>(_tzcnt_u64(_pdep_u64(1ULL << found.rank_in_word, members)));
+      return first + found.word * k_word + in_word;
+    });
+  }
+
+ private:
+  static __m256i load_ranks(const std::uint32_t* ranks, std::uint32_t count) {
+    if (count == 8) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ranks));
+    const __m256i there =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_maskload_epi32(reinterpret_cast<const int*>(ranks), there);
+  }
+  static void copy_moves(const T* moves, std::uint32_t count, T* copy) {
+    __builtin_memcpy(copy, moves, count * sizeof(T));
+  }
+
+  std::uint16_t rank_[k_stretch + 64];
+  std::uint8_t place_[k_stretch + 64];
+};
 
 template <class T, Order order>
 bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
-  ClassMarks classes;
-  MovedElements<T, k_stretch> moved;
-  std::uint32_t next[16];
-  std::uint32_t end[16];
-  std::uint32_t members_before[16];  // of the strip, before the block
-  std::uint32_t waiting = 0;
-  StripProgress* const progress = changes->progress;
-  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    next[k] = begin + progress->changes[k];
-    end[k] = begin += changes->class_changes[k];
-    members_before[k] = progress->members[k];
-    waiting += end[k] - next[k];
-  }
+  const ClassTable table(changes->bounds, changes->bound_count);
+  Waiting<T> waiting;
+  waiting.begin(*changes, nullptr);
+  CountedStretch counted;
+  ClassColumn columns[k_classes];
+  for (std::uint32_t k = 0; k < table.class_count(); ++k) columns[k].contexts = table.contexts()[k];
+  Stretch<T> stretch;
   char* const bytes = static_cast<char*>(elements);
-  for (std::uint32_t first = 0; first < count && waiting > 0; first += k_stretch) {
+  for (std::uint32_t first = 0; first < count && waiting.count > 0; first += k_stretch) {
     const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
-    classes.mark_stretch<T, order>(bytes + first * sizeof(T), length, changes->bounds, changes->bound_count);
-    moved.count = 0;
-    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-      std::uint32_t change = next[k];
-      if (change == end[k]) continue;
-      classes.count(k);
-      const std::uint16_t* const before = classes.before[k];
-      for (; change < end[k]; ++change) {
-        const std::uint32_t rank = load<std::uint32_t>(changes->ranks, change) - members_before[k];
-        if (rank >= classes.members[k]) break;
-        const std::uint32_t word = last_word_before(before, rank);
-        const std::uint64_t bit = _pdep_u64(1ULL << (rank - before[word]), classes.masks[k][word]);
-        moved.position[moved.count] = static_cast<std::uint16_t>(first + word * k_word + _tzcnt_u64(bit));
-        moved.move[moved.count++] = load<T>(changes->moves, change);
-      }
-      next[k] = change;
+    count_stretch<T, order>(bytes + first * sizeof(T), length, table, counted);
+    list_columns(counted, table.class_count(), columns);
+    stretch.moved.count = 0;
+    for (std::uint32_t i = 0; i < waiting.count; ++i) stretch.take(waiting, i, columns[waiting.place[i]].members());
+    waiting.close_ranks();
+    stretch.template move<order>(bytes, first, counted.contexts, columns, changes->flips);
+  }
+  return waiting.finish(*changes);
+}
+
+/// What is in which range of classes, of one stretch at a time, while deltas go over it; its memory is lent.
+class ClassMap {
+ public:
+  ClassMap(const ClassRanges& wanted, void* scratch)
+      : table_(wanted.bounds, wanted.bound_count), wanted_(&wanted), places_(static_cast<Places*>(scratch)) {
+    for (std::uint32_t range = 0; range < wanted.range_count; ++range) {
+      const ClassRange classes = wanted.ranges[range];
+      places_->columns[range].contexts = table_.contexts_of_classes(classes.first, classes.end);
+      for (std::uint32_t k = classes.first; k < classes.end; ++k) ranges_with_[k] |= 1U << range;
     }
-    waiting -= moved.count;
-    moved.template apply<order>(bytes, changes->flips, [&](std::uint32_t i) { return moved.position[i]; });
   }
-  if (changes->blocks_left == 1) return waiting == 0;
-  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    progress->changes[k] = next[k] - begin;
-    begin = end[k];
-    if (next[k] < end[k]) progress->members[k] = members_before[k] + classes.members[k];
+
+  /// From now on the map is of these elements.
+  template <class T, Order order>
+  void look_at(const char* elements, std::uint32_t count) {
+    count_stretch<T, order>(elements, count, table_, places_->counted);
+    ClassColumn of_class[k_classes];
+    list_columns(places_->counted, table_.class_count(), of_class);
+    for (std::uint32_t range = 0; range < wanted_->range_count; ++range) {
+      const ClassRange classes = wanted_->ranges[range];
+      ClassColumn& column = places_->columns[range];
+      column.copy(of_class[classes.first]);
+      for (std::uint32_t k = classes.first + 1U; k < classes.end; ++k) column.add(of_class[k]);
+    }
   }
-  return true;
+
+  const std::uint8_t* contexts() const { return places_->counted.contexts; }
+  const ClassColumn* columns() const { return places_->columns; }  ///< by range
+
+  /// Takes over what became of elements of the stretch, which begins at `first`. Few come into another class: of those
+  /// that move, the ones at the edge of an exponent. Returns false where more do than are worth it; then the stretch is
+  /// to be looked at again.
+  template <Order order, class T>
+  bool follow(const MovedElements<T, k_stretch>& moved, std::uint32_t first) {
+    std::uint32_t crossings = 0;
+    for (std::uint32_t i = 0; i < moved.count; ++i) {
+      const std::uint8_t from = context_of<T, order>(moved.before[i]);
+      const std::uint8_t to = context_of<T, order>(moved.after[i]);
+      if (from == to) continue;
+      if (++crossings > k_most_crossings) return false;
+      const std::uint32_t element = moved.position[i] - first;
+      places_->counted.contexts[element] = to;
+      const std::uint32_t into = ranges_with_[table_.class_of(to)];
+      for (std::uint32_t ranges = into ^ ranges_with_[table_.class_of(from)]; ranges != 0; ranges = _blsr_u32(ranges)) {
+        const std::uint32_t range = _tzcnt_u32(ranges);
+        places_->columns[range].add(element / k_word, (into >> range & 1) != 0 ? 1 : -1);
+      }
+    }
+    return true;
+  }
+
+  /// Ranges beyond those asked for are never touched.
+  struct Places {
+    CountedStretch counted;
+    ClassColumn columns[k_most_class_ranges];
+  };
+
+ private:
+  static constexpr std::uint32_t k_most_crossings = 256;
+
+  ClassTable table_;
+  const ClassRanges* wanted_;
+  Places* places_;
+  std::uint32_t ranges_with_[k_classes] = {};  // by class, a bit for each that it is in
+};
+
+// Stretch by stretch, each through all deltas.
+template <class T, Order order>
+std::uint32_t apply_chained(void* elements, std::uint32_t count, const ClassRanges* ranges,
+                            const ChainedChanges* deltas, std::uint32_t delta_count, void* scratch) {
+  ClassMap map(*ranges, scratch);
+  Waiting<T> waiting[k_most_chained];
+  for (std::uint32_t i = 0; i < delta_count; ++i) waiting[i].begin(deltas[i].changes, deltas[i].range_of_class);
+  Stretch<T> stretch;
+  char* const bytes = static_cast<char*>(elements);
+  for (std::uint32_t first = 0; first < count; first += k_stretch) {
+    const std::uint32_t length = count - first < k_stretch ? count - first : k_stretch;
+    map.look_at<T, order>(bytes + first * sizeof(T), length);
+    for (std::uint32_t i = 0; i < delta_count; ++i) {
+      stretch.moved.count = 0;
+      for (std::uint32_t k = 0; k < waiting[i].count; ++k) {
+        stretch.take(waiting[i], k, map.columns()[waiting[i].place[k]].members());
+      }
+      waiting[i].close_ranks();
+      stretch.template move<order>(bytes, first, map.contexts(), map.columns(), deltas[i].changes.flips);
+      // Nobody asks for the classes of what the last one moves.
+      if (i + 1 < delta_count && !map.follow<order>(stretch.moved, first)) {
+        map.look_at<T, order>(bytes + first * sizeof(T), length);
+      }
+    }
+  }
+  std::uint32_t right = delta_count;
+  for (std::uint32_t i = delta_count; i > 0; --i) {
+    if (!waiting[i - 1].finish(deltas[i - 1].changes)) right = i - 1;
+  }
+  return right;
 }
 
 template <class T, Order order>
-constexpr ClassedKernels k_classed = {join_raw_bits<T>, apply_classed<T, order>, {}};
+constexpr ClassedKernels k_classed = {
+    join_raw_bits<T>, apply_classed<T, order>, {sizeof(ClassMap::Places), apply_chained<T, order>}};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "engine/join_raw_bits_avx512.hpp"
 #include "engine/kernels.hpp"
 #include "engine/moved_elements.hpp"
+#include "engine/waiting_changes.hpp"
 #include "engine/word_table_avx512.hpp"
 
 #include <immintrin.h>
@@ -74,59 +75,6 @@ void copy_moves(const T* moves, __mmask32 there, T* copy) {
     _mm512_storeu_si512(copy + 16, _mm512_maskz_loadu_epi32(static_cast<__mmask16>(there >> 16), moves + 16));
   }
 }
-
-/// Changes of the classes that have some still to come. Arrays of their own: a structure that is copied as a whole
-/// would wait for its parts to be written.
-template <class T>
-struct Waiting {
-  void begin(const ClassedChanges& all, const std::uint8_t* place_of_class) {
-    std::uint32_t end = 0;
-    count = 0;
-    for (std::uint32_t k = 0; k <= all.bound_count; ++k) {
-      const std::uint32_t next = end + all.progress->changes[k];
-      end += all.class_changes[k];
-      if (next == end) continue;
-      class_of_place[count] = static_cast<std::uint8_t>(k);
-      place[count] = place_of_class == nullptr ? k : place_of_class[k];
-      ranks[count] = all.ranks + next;
-      moves[count] = static_cast<const T*>(all.moves) + next;
-      changes[count] = end - next;
-      members[count++] = all.progress->members[k];
-    }
-  }
-  /// Behind the block. Returns false where changes are left over in the end.
-  bool finish(const ClassedChanges& all) const {
-    if (all.blocks_left == 1) return count == 0;
-    for (std::uint32_t k = 0; k <= all.bound_count; ++k) all.progress->changes[k] = all.class_changes[k];
-    for (std::uint32_t i = 0; i < count; ++i) {
-      all.progress->changes[class_of_place[i]] -= changes[i];
-      all.progress->members[class_of_place[i]] = members[i];
-    }
-    return true;
-  }
-  /// Forgets those that have none left.
-  void close_ranks() {
-    std::uint32_t left = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      class_of_place[left] = class_of_place[i];
-      place[left] = place[i];
-      ranks[left] = ranks[i];
-      moves[left] = moves[i];
-      changes[left] = changes[i];
-      members[left] = members[i];
-      left += changes[i] != 0 ? 1 : 0;
-    }
-    count = left;
-  }
-
-  std::uint32_t count;
-  std::uint8_t class_of_place[16];
-  std::uint32_t place[16];  ///< the class, or where its members are
-  const std::uint32_t* ranks[16];
-  const T* moves[16];
-  std::uint32_t changes[16];
-  std::uint32_t members[16];  ///< of the strip, before the stretch
-};
 
 /// What lies beyond 16 bits lies beyond the stretch too.
 __m512i ranks_in_stretch(const std::uint32_t* ranks, __mmask32 there, __m512i before_stretch) {

@@ -199,12 +199,12 @@ class Ranks {
   std::uint8_t class_of(T element) const { return table_.class_of(context_of<T, order>(element)); }
   /// Of an element of the stretch that was taken in last.
   std::uint16_t rank(std::uint32_t element, std::uint8_t k) const {
-    const std::uint32_t place = counted_.place_of(element);
-    const std::uint32_t half = place / k_half_words;
-    const std::uint64_t word = table_.range(k).mask(counted_.contexts + place * k_word);
-    const auto in_word = static_cast<std::uint32_t>(__builtin_popcountll(_bzhi_u64(word, element % k_word)));
+    const std::uint32_t word = element / k_word;
+    const std::uint32_t half = word < counted_.half_words ? 0 : 1;
+    const std::uint64_t members = table_.contexts()[k].mask(counted_.contexts + word * k_word);
+    const auto in_word = static_cast<std::uint32_t>(__builtin_popcountll(_bzhi_u64(members, element % k_word)));
     return static_cast<std::uint16_t>(before_half_[half][k] +
-                                      counted_.before[k / 8][place % k_half_words][half][k % 8] + in_word);
+                                      counted_.before[k / 8][word - half * counted_.half_words][half][k % 8] + in_word);
   }
   void store_members(std::uint32_t* members) const { __builtin_memcpy(members, members_, sizeof(members_)); }
 
