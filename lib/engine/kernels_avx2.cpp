@@ -98,10 +98,10 @@ std::uint64_t compare_stretch(const char* base, const char* next, std::uint32_t 
 }
 
 /// Writes the positions that the masks of `words` say, counted from `first` at the beginning of the stretch on, and the
-/// steps. Calls visit(i, element of base) with each change on the way. Returns how many there are.
-template <class T, Order order, class Visit>
+/// steps. Returns how many there are.
+template <class T, Order order>
 std::uint32_t pick_changes(const char* base, const char* next, std::uint32_t first, std::uint64_t words,
-                           const std::uint64_t* masks, std::uint16_t* positions, char* steps, Visit visit) {
+                           const std::uint64_t* masks, std::uint16_t* positions, char* steps) {
   std::uint32_t changes = 0;
   for (; words != 0; words = _blsr_u64(words)) {
     const auto word = static_cast<std::uint32_t>(_tzcnt_u64(words));
@@ -113,7 +113,6 @@ std::uint32_t pick_changes(const char* base, const char* next, std::uint32_t fir
     const std::size_t place = positions[i] - first;
     from[i] = load<T>(base, place);
     to[i] = load<T>(next, place);
-    visit(i, from[i]);
   }
   for (std::size_t i = 0; i < changes; ++i) store<T>(steps, i, step_between<T, order>(from[i], to[i]));
   return changes;
@@ -138,7 +137,7 @@ std::uint32_t find_changes(const void* base, const void* next, std::uint32_t cou
     const std::uint64_t changed = compare_stretch<T>(from, to, length, masks);
     if (changed == 0) return;
     found += pick_changes<T, order>(from, to, first, changed, masks, positions + found,
-                                    static_cast<char*>(steps) + found * sizeof(T), [](auto...) {});
+                                    static_cast<char*>(steps) + found * sizeof(T));
   });
   return found;
 }
@@ -196,15 +195,22 @@ class Ranks {
       members_[k] += counted_.members_of(k);
     }
   }
-  std::uint8_t class_of(T element) const { return table_.class_of(context_of<T, order>(element)); }
-  /// Of an element of the stretch that was taken in last.
-  std::uint16_t rank(std::uint32_t element, std::uint8_t k) const {
-    const std::uint32_t word = element / k_word;
-    const std::uint32_t half = word < counted_.half_words ? 0 : 1;
-    const std::uint64_t members = table_.contexts()[k].mask(counted_.contexts + word * k_word);
-    const auto in_word = static_cast<std::uint32_t>(__builtin_popcountll(_bzhi_u64(members, element % k_word)));
-    return static_cast<std::uint16_t>(before_half_[half][k] +
-                                      counted_.before[k / 8][word - half * counted_.half_words][half][k % 8] + in_word);
+  /// Of elements of the stretch that was taken in last, which begins at `first`.
+  void rank(const std::uint16_t* positions, std::uint32_t first, std::uint32_t changes, std::uint16_t* ranks,
+            std::uint8_t* change_classes) const {
+    // As far as compilers know, what is written could be anything else.
+    const std::uint32_t half_words = counted_.half_words;
+    for (std::uint32_t i = 0; i < changes; ++i) {
+      const std::uint32_t element = positions[i] - first;
+      const std::uint32_t word = element / k_word;
+      const std::uint32_t half = word < half_words ? 0 : 1;
+      const std::uint8_t k = table_.class_of(counted_.contexts[element]);
+      const std::uint64_t members = table_.contexts()[k].mask(counted_.contexts + word * k_word);
+      const auto in_word = static_cast<std::uint32_t>(__builtin_popcountll(_bzhi_u64(members, element % k_word)));
+      change_classes[i] = k;
+      ranks[i] = static_cast<std::uint16_t>(before_half_[half][k] +
+                                            counted_.before[k / 8][word - half * half_words][half][k % 8] + in_word);
+    }
   }
   void store_members(std::uint32_t* members) const { __builtin_memcpy(members, members_, sizeof(members_)); }
 
@@ -223,12 +229,9 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
   std::uint32_t change = 0;
   each_stretch<T>(elements, count, [&](const char* from, std::uint32_t first, std::uint32_t length) {
     in_class.take_in(from, length);
-    for (const std::uint32_t end = first + length; change < changes && positions[change] < end; ++change) {
-      const std::uint32_t element = positions[change] - first;
-      const std::uint8_t k = in_class.class_of(load<T>(from, element));
-      change_classes[change] = k;
-      ranks[change] = in_class.rank(element, k);
-    }
+    const std::uint32_t here = change;
+    for (const std::uint32_t end = first + length; change < changes && positions[change] < end;) ++change;
+    in_class.rank(positions + here, first, change - here, ranks + here, change_classes + here);
   });
   in_class.store_members(members);
 }
@@ -252,15 +255,10 @@ std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint3
     }
     in_class.take_in(from, length);
     if (changed == 0) return;
-    const std::uint16_t* const positions_here = positions + found;
-    std::uint16_t* const ranks_here = ranks + found;
-    std::uint8_t* const classes_here = change_classes + found;
-    found += pick_changes<T, order>(from, to, first, changed, masks, positions + found,
-                                    static_cast<char*>(steps) + found * sizeof(T), [&](std::uint32_t i, T element) {
-                                      const std::uint8_t k = in_class.class_of(element);
-                                      classes_here[i] = k;
-                                      ranks_here[i] = in_class.rank(positions_here[i] - first, k);
-                                    });
+    const std::uint32_t changes = pick_changes<T, order>(from, to, first, changed, masks, positions + found,
+                                                         static_cast<char*>(steps) + found * sizeof(T));
+    in_class.rank(positions + found, first, changes, ranks + found, change_classes + found);
+    found += changes;
   });
   in_class.store_members(members);
   return found;
