@@ -22,6 +22,9 @@ struct ObjectRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 
+  /// Whether an object of this size has all of it.
+  bool fits_in(std::uint64_t object_bytes) const { return offset <= object_bytes && length <= object_bytes - offset; }
+
   auto operator<=>(const ObjectRange&) const = default;
 };
 

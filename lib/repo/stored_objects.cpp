@@ -31,16 +31,12 @@ namespace {
 
 const std::string& object_of(const Recipe& recipe) { return recipe.bytes.object; }
 
-bool fits(const ObjectRange& range, std::uint64_t object_bytes) {
-  return range.offset <= object_bytes && range.length <= object_bytes - range.offset;
-}
-
 }  // namespace
 
 bool StoredObjects::have(const Recipe& recipe) const {
   if (recipe.reference) return true;
   const auto object = sizes_bytes_.find(recipe.bytes.object);
-  return object != sizes_bytes_.end() && fits(recipe.bytes, object->second);
+  return object != sizes_bytes_.end() && recipe.bytes.fits_in(object->second);
 }
 
 // A listing shows the sizes of packs too, of which recipes do not tell, and what else lies in a folder at no cost.
@@ -67,7 +63,7 @@ std::optional<std::string> find_lost(const Store& store, const Commit& commit, c
     // What was written a moment ago, by another program, a listing may lack.
     const std::string key = object_key(object_of(recipe));
     const auto object = store.get(key);
-    if (!object || !fits(recipe.bytes, object->size_bytes())) return key;
+    if (!object || !recipe.bytes.fits_in(object->size_bytes())) return key;
   }
   return std::nullopt;
 }

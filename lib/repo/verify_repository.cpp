@@ -428,12 +428,9 @@ class RepositoryCheck {
     auto object = object_sizes_.find(recipe.bytes.object);
     if (object == object_sizes_.end() && look_again(recipe.bytes.object))
       object = object_sizes_.find(recipe.bytes.object);
-    const std::uint64_t size_bytes = object == object_sizes_.end() ? 0 : object->second;
-    const bool is_long_enough =
-        recipe.bytes.offset <= size_bytes && recipe.bytes.length <= size_bytes - recipe.bytes.offset;
     if (object == object_sizes_.end()) return fmt::format("object {} is missing", recipe.bytes.object);
-    if (!is_long_enough) return fmt::format("object {} is too short for a recipe", recipe.bytes.object);
-    return {};
+    if (recipe.bytes.fits_in(object->second)) return {};
+    return fmt::format("object {} is too short for a recipe", recipe.bytes.object);
   }
 
   // At the end, so that it takes few requests however many commits begin with one model.

@@ -190,7 +190,7 @@ std::shared_ptr<const ByteReader> VersionFinder::open(const Recipe& recipe, cons
   if (found == open_objects_.end()) found = open_objects_.emplace(object, repository_->store().get(key)).first;
   const std::shared_ptr<const ByteReader>& reader = found->second;
   const std::uint64_t size_bytes = reader ? reader->size_bytes() : 0;
-  if (reader && offset <= size_bytes && length <= size_bytes - offset) {
+  if (reader && recipe.bytes.fits_in(size_bytes)) {
     if (offset == 0 && length == size_bytes) return reader;
     return std::make_shared<SliceReader>(reader, offset, length);
   }
@@ -199,7 +199,7 @@ std::shared_ptr<const ByteReader> VersionFinder::open(const Recipe& recipe, cons
                                : std::string("is missing, ");
   const auto is_lost_too = [object = object, size_bytes, is_missing = !reader](const Recipe& other) {
     if (other.reference || other.bytes.object != object) return false;
-    return is_missing || other.bytes.offset > size_bytes || other.bytes.length > size_bytes - other.bytes.offset;
+    return is_missing || !other.bytes.fits_in(size_bytes);
   };
   throw Lost{is_lost_too, Error(Fault::corrupt, key, fmt::format("{}{} is made from it", what, path), k_repair_hint)};
 }
