@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_avx2.hpp"
 
+#include "engine/bit_string.hpp"
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
 #include "engine/kernel_elements.hpp"
@@ -139,34 +140,115 @@ void encode_symbols_avx2(const std::uint64_t* entries, SymbolStream* streams, st
 
 namespace {
 
-/// Of a number: those below 4 have none, others all but the two highest.
-std::uint32_t raw_bits_of(std::uint32_t number) { return 30U - static_cast<std::uint32_t>(__builtin_clz(number | 3)); }
+/// Eight numbers apart: what is above the raw bits is 2 or 3, or for numbers below 4 the number itself.
+struct EightBuckets {
+  __m256i raw_bits;  // how many
+  __m256i buckets;
+  __m256i rests;  // the raw bits themselves
+
+  /// `numbers` below 2^31; `powers` have the same highest bits and are the same as floats of 24 bits.
+  EightBuckets(__m256i numbers, __m256i powers) {
+    // There is no vector of leading zeros: the exponent of a float says it, 1 or less of numbers below 4.
+    const __m256i exponents = _mm256_srli_epi32(_mm256_castps_si256(_mm256_cvtepi32_ps(powers)), 23);
+    raw_bits = _mm256_subs_epu16(exponents, _mm256_set1_epi32(127 + 1));
+    buckets = _mm256_add_epi32(_mm256_add_epi32(raw_bits, raw_bits), _mm256_srlv_epi32(numbers, raw_bits));
+    rests = _mm256_andnot_si256(_mm256_sllv_epi32(_mm256_set1_epi32(-1), raw_bits), numbers);
+  }
+};
+
+__m256i load_eight(const std::uint8_t* numbers) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(numbers)));
+}
+__m256i load_eight(const std::uint16_t* numbers) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+}
+__m256i load_eight(const std::uint32_t* numbers) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers));
+}
+
+bool is_any_above(__m256i numbers, int limit) {
+  const __m256i above = _mm256_cmpgt_epi32(numbers, _mm256_set1_epi32(limit));
+  return _mm256_testz_si256(above, above) == 0;
+}
+
+void append_four(__m256i bits, __m256i counts, BitString& string) {
+  alignas(32) std::uint64_t bits_of[4];
+  alignas(32) std::uint64_t counts_of[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(bits_of), bits);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(counts_of), counts);
+  for (std::uint32_t i = 0; i < 4; ++i) string.append(bits_of[i], static_cast<std::uint32_t>(counts_of[i]));
+}
+
+/// Two numbers of a change, two changes, and where these have no more than 56 bits, four changes at once.
+[[gnu::always_inline]] inline void append_rests(const EightBuckets& gaps, const EightBuckets& distances,
+                                                BitString& string) {
+  const __m256i bits = _mm256_add_epi32(gaps.raw_bits, distances.raw_bits);
+  if (is_any_above(bits, 28)) {
+    const auto append_half = [&](auto half_of) {
+      const __m256i shifted = _mm256_sllv_epi64(half_of(distances.rests), half_of(gaps.raw_bits));
+      append_four(_mm256_or_si256(half_of(gaps.rests), shifted), half_of(bits), string);
+    };
+    append_half([](__m256i numbers) { return _mm256_cvtepu32_epi64(_mm256_castsi256_si128(numbers)); });
+    append_half([](__m256i numbers) { return _mm256_cvtepu32_epi64(_mm256_extracti128_si256(numbers, 1)); });
+    return;
+  }
+  const __m256i rests = _mm256_or_si256(gaps.rests, _mm256_sllv_epi32(distances.rests, gaps.raw_bits));
+  const __m256i low = _mm256_set1_epi64x(0xffffffff);
+  const __m256i of_first = _mm256_and_si256(bits, low);
+  const __m256i pairs =
+      _mm256_or_si256(_mm256_and_si256(rests, low), _mm256_sllv_epi64(_mm256_srli_epi64(rests, 32), of_first));
+  const __m256i pair_bits = _mm256_add_epi64(of_first, _mm256_srli_epi64(bits, 32));
+  const __m256i four_bits = _mm256_add_epi64(pair_bits, _mm256_unpackhi_epi64(pair_bits, pair_bits));
+  const __m256i fours =
+      _mm256_or_si256(pairs, _mm256_sllv_epi64(_mm256_unpackhi_epi64(pairs, pairs), pair_bits));  // every other one
+  const auto first_bits = static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm256_castsi256_si128(four_bits)));
+  const auto second_bits = static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm256_extracti128_si256(four_bits, 1)));
+  if (first_bits > 56 || second_bits > 56) return append_four(pairs, pair_bits, string);
+  string.append(static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm256_castsi256_si128(fours))), first_bits);
+  string.append(static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm256_extracti128_si256(fours, 1))), second_bits);
+}
+
+// Inline, as GCC would not have it for two callers: the string stays in registers.
+template <class T>
+[[gnu::always_inline]] inline void split_eight(const std::uint32_t* gaps, const T* steps, std::uint8_t* gap_symbols,
+                                               std::uint8_t* step_symbols, BitString& string) {
+  const __m256i gap = load_eight(gaps);
+  const __m256i step = load_eight(steps);
+  const __m256i one = _mm256_set1_epi32(1);
+  const __m256i distance = _mm256_srli_epi32(_mm256_sub_epi32(step, one), 1);  // less 1
+  // Without the bit below the highest, a number of more than 24 bits is not rounded up to the next power of two.
+  const EightBuckets of_gaps(gap, gap);
+  const EightBuckets of_distances(
+      distance, sizeof(T) < 4 ? distance : _mm256_andnot_si256(_mm256_srli_epi32(distance, 1), distance));
+  const __m256i sign = _mm256_and_si256(step, one);
+  const __m256i step_symbol = _mm256_or_si256(_mm256_add_epi32(of_distances.buckets, of_distances.buckets), sign);
+  // Packed within halves of the register: four of each, and the other four of each.
+  const __m256i words = _mm256_packus_epi32(of_gaps.buckets, step_symbol);
+  const __m256i bytes = _mm256_packus_epi16(words, words);
+  const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(gap_symbols), both);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(step_symbols), _mm_unpackhi_epi64(both, both));
+  append_rests(of_gaps, of_distances, string);
+}
 
 template <class T>
 std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
                     std::uint8_t* step_symbols, std::uint8_t* raw) {
-  std::uint64_t pending = 0;
-  std::uint32_t pending_bits = 0;
-  std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    const std::uint32_t gap = gaps[i];
-    const std::uint32_t step = steps[i];
-    const std::uint32_t distance = (step - 1) >> 1;  // less 1
-    const std::uint32_t gap_bits = raw_bits_of(gap);
-    const std::uint32_t distance_bits = raw_bits_of(distance);
-    // What is above the raw bits is 2 or 3, or for numbers below 4 the number itself.
-    gap_symbols[i] = static_cast<std::uint8_t>(2 * gap_bits + (gap >> gap_bits));
-    step_symbols[i] = static_cast<std::uint8_t>(2 * (2 * distance_bits + (distance >> distance_bits)) + (step & 1));
-    const std::uint64_t rests = _bzhi_u32(gap, gap_bits) | std::uint64_t{_bzhi_u32(distance, distance_bits)}
-                                                               << gap_bits;
-    pending |= rests << pending_bits;
-    pending_bits += gap_bits + distance_bits;
-    __builtin_memcpy(raw + bytes, &pending, sizeof(pending));
-    bytes += pending_bits / 8;
-    pending >>= pending_bits & 56;
-    pending_bits &= 7;
-  }
-  return 8 * bytes + pending_bits;
+  BitString string{raw};
+  std::uint32_t i = 0;
+  for (; changes - i >= 8; i += 8) split_eight(gaps + i, steps + i, gap_symbols + i, step_symbols + i, string);
+  if (i == changes) return string.size_bits();
+  // What is not there has no raw bits.
+  const std::uint32_t left = changes - i;
+  std::uint32_t last_gaps[8] = {};
+  T last_steps[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  std::uint8_t last_symbols[2][8];
+  __builtin_memcpy(last_gaps, gaps + i, left * sizeof(std::uint32_t));
+  __builtin_memcpy(last_steps, steps + i, left * sizeof(T));
+  split_eight(last_gaps, last_steps, last_symbols[0], last_symbols[1], string);
+  __builtin_memcpy(gap_symbols + i, last_symbols[0], left);
+  __builtin_memcpy(step_symbols + i, last_symbols[1], left);
+  return string.size_bits();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coding_avx512.hpp"
 
+#include "engine/bit_string.hpp"
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
 #include "engine/kernel_elements.hpp"
@@ -264,24 +265,6 @@ __m512i rests_of(__m512i numbers, __m512i raw_bits) {
   return _mm512_andnot_si512(above, numbers);
 }
 
-/// Bits behind one another, lowest first.
-struct BitString {
-  std::uint8_t* bytes;
-  std::uint64_t at = 0;  // whole bytes written
-  std::uint64_t pending = 0;
-  std::uint32_t pending_bits = 0;
-
-  /// At most 56 bits; writes 8 bytes.
-  void append(std::uint64_t bits, std::uint32_t count) {
-    pending |= bits << pending_bits;
-    pending_bits += count;
-    __builtin_memcpy(bytes + at, &pending, sizeof(pending));
-    at += pending_bits / 8;
-    pending >>= pending_bits & 56;
-    pending_bits &= 7;
-  }
-};
-
 template <class T>
 std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t changes, std::uint8_t* gap_symbols,
                     std::uint8_t* step_symbols, std::uint8_t* raw) {
@@ -340,7 +323,7 @@ std::uint64_t split(const std::uint32_t* gaps, const T* steps, std::uint32_t cha
       for (std::uint32_t k = 0; k < 8; ++k) string.append(rests[k], static_cast<std::uint32_t>(counts[k]));
     }
   }
-  return 8 * string.at + string.pending_bits;
+  return string.size_bits();
 }
 
 }  // namespace
