@@ -16,13 +16,101 @@ constexpr std::uint32_t k_lanes = 8;
 
 }  // namespace
 
+namespace {
+
+/// Which changes are of a class: once for each class, which takes less than to wait, change by change, for where the
+/// next of its class goes.
+class OfClass {
+ public:
+  OfClass(const std::uint8_t* change_classes, std::uint32_t changes) : classes_(change_classes), changes_(changes) {
+    __builtin_memset(last_, 0xff, sizeof(last_));
+    __builtin_memcpy(last_, change_classes + changes / 64 * 64, changes % 64);
+  }
+  /// Calls move(which, how many came before) for each of class `k`, and now and then for any change behind the last.
+  /// Returns how many there are.
+  template <class Move>
+  std::uint32_t each(std::uint32_t k, Move move) const {
+    std::uint32_t found = 0;
+    const auto move_some = [&](std::uint32_t first, std::uint64_t mask) {
+      // Two at a time: whether there is another is foretold worse than is lost by moving one in vain.
+      for (std::uint32_t to = found; mask != 0; to += 2) {
+        move(first + _tzcnt_u64(mask), to);
+        mask = _blsr_u64(mask);
+        move(first + _tzcnt_u64(mask) % 64, to + 1);
+        mask = _blsr_u64(mask);
+      }
+    };
+    const auto visit = [&](std::uint32_t first, std::uint64_t mask) {
+      move_some(first, mask);
+      found += static_cast<std::uint32_t>(__builtin_popcountll(mask));
+    };
+    std::uint32_t first = 0;
+    for (; changes_ - first >= 64; first += 64) visit(first, mask_of(classes_ + first, k));
+    if (first < changes_) visit(first, mask_of(last_, k));
+    return found;
+  }
+
+ private:
+  static std::uint64_t mask_of(const std::uint8_t* classes, std::uint32_t k) {
+    const __m256i wanted = _mm256_set1_epi8(static_cast<char>(k));
+    const auto in_half = [&](std::uint32_t half) {
+      const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(classes) + half);
+      return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(some, wanted)));
+    };
+    return in_half(0) | std::uint64_t{in_half(1)} << 32;
+  }
+
+  const std::uint8_t* classes_;
+  std::uint32_t changes_;
+  std::uint8_t last_[64];  // those that are no whole 64, and of no class behind them
+};
+
+/// How many numbers lie between each and the one before it, of the first, how many come before it. From the last on:
+/// each needs the one before it.
+void ranks_to_gaps(std::uint16_t* ranks, std::uint32_t count) {
+  const __m256i minus_one = _mm256_set1_epi16(-1);
+  std::uint32_t i = count;
+  while (i > 16) {
+    i -= 16;
+    const __m256i before = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ranks + i - 1));
+    auto* const at = reinterpret_cast<__m256i*>(ranks + i);
+    _mm256_storeu_si256(at, _mm256_add_epi16(_mm256_sub_epi16(_mm256_loadu_si256(at), before), minus_one));
+  }
+  while (i-- > 1) ranks[i] = static_cast<std::uint16_t>(ranks[i] - ranks[i - 1] - 1);
+}
+
+template <class T>
+void order(const ChangesInOrder& changes, const ChangesByClass& ordered) {
+  const OfClass of_class(changes.classes, changes.count);
+  const std::uint16_t* const ranks = changes.ranks;
+  const auto* const steps = static_cast<const T*>(changes.steps);
+  std::uint16_t* gaps = ordered.gaps;
+  auto* new_steps = static_cast<T*>(ordered.steps);
+  for (std::uint32_t k = 0; k < changes.class_count; ++k) {
+    const std::uint32_t found = of_class.each(k, [&](std::uint64_t from, std::uint32_t to) {
+      gaps[to] = ranks[from];
+      new_steps[to] = steps[from];
+    });
+    ordered.class_changes[k] = found;
+    ordered.rank_ends[k] = found == 0 ? 0 : gaps[found - 1] + 1U;
+    ranks_to_gaps(gaps, found);
+    gaps += found;
+    new_steps += found;
+  }
+}
+
+}  // namespace
+
 void order_by_class_avx2(const ChangesInOrder* changes, std::uint8_t width_bytes, const ChangesByClass* ordered) {
-  order_by_class_scalar(changes, width_bytes, ordered);
+  with_narrow_width(width_bytes, [&]<class T>(T) { order<T>(*changes, *ordered); });
 }
 
 void order_bytes_by_class_avx2(const std::uint8_t* change_classes, std::uint32_t changes, std::uint32_t class_count,
                                const std::uint8_t* bytes, std::uint8_t* ordered) {
-  order_bytes_by_class_scalar(change_classes, changes, class_count, bytes, ordered);
+  const OfClass of_class(change_classes, changes);
+  for (std::uint32_t k = 0; k < class_count; ++k) {
+    ordered += of_class.each(k, [&](std::uint64_t from, std::uint32_t to) { ordered[to] = bytes[from]; });
+  }
 }
 
 // One comparison for every symbol up to the largest, of 64 at a time: counting one after the other would wait for what
