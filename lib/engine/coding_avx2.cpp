@@ -5,6 +5,7 @@
 #include "engine/coding_scalar.hpp"
 #include "engine/entry_fetcher.hpp"
 #include "engine/kernel_elements.hpp"
+#include "engine/load_eight_avx2.hpp"
 #include "engine/word_shuffles.hpp"
 
 #include <immintrin.h>
@@ -243,16 +244,6 @@ struct EightBuckets {
     rests = _mm256_andnot_si256(_mm256_sllv_epi32(_mm256_set1_epi32(-1), raw_bits), numbers);
   }
 };
-
-__m256i load_eight(const std::uint8_t* numbers) {
-  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(numbers)));
-}
-__m256i load_eight(const std::uint16_t* numbers) {
-  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
-}
-__m256i load_eight(const std::uint32_t* numbers) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers));
-}
 
 bool is_any_above(__m256i numbers, int limit) {
   const __m256i above = _mm256_cmpgt_epi32(numbers, _mm256_set1_epi32(limit));

@@ -6,6 +6,7 @@
 #include "engine/decoding_avx2.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
+#include "engine/signs_avx2.hpp"
 #include "engine/signs_scalar.hpp"
 
 #include <immintrin.h>
@@ -287,6 +288,6 @@ const KernelTable k_kernels_avx2 = {
     k_classed_avx2,
     {order_by_class_avx2, order_bytes_by_class_avx2, count_symbols_avx2, encode_symbols_avx2, decode_symbols_avx2,
      split_raw_bits_avx2},
-    {list_rows_scalar, weigh_columns_scalar, fit_columns_scalar, count_negatives_scalar, set_signs_scalar}};
+    {list_rows_avx2, weigh_columns_scalar, fit_columns_avx2, count_negatives_avx2, set_signs_avx2}};
 
 }  // namespace wdelta
