@@ -3,7 +3,7 @@
 
 #include "engine/bit_string.hpp"
 #include "engine/coding_scalar.hpp"
-#include "engine/entry_fetcher.hpp"
+#include "engine/encode_streams.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/load_eight_avx2.hpp"
 #include "engine/word_shuffles.hpp"
@@ -11,12 +11,6 @@
 #include <immintrin.h>
 
 namespace wdelta {
-namespace {
-
-constexpr std::uint32_t k_lanes = 8;
-
-}  // namespace
-
 namespace {
 
 /// Which changes are of a class: once for each class, which takes less than to wait, change by change, for where the
@@ -143,88 +137,80 @@ struct FourStates {
   __m256i x;
 
   /// Those that are full give a word each: returns which, and takes the word away.
-  std::uint32_t give(__m256i entries, __m256i& before) {
-    // Where it is not below the frequency times 2^21, others times 2^21 take it to 2^31.
-    const __m256i others = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0x3ff << 21));
-    const __m256d is_full = _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_add_epi64(x, others), 32));
+  [[gnu::always_inline]] std::uint32_t give(__m256i entries, __m256i& before) {
+    // Where it is not below the frequency times 2^21, others times 2^21 take it to 2^31; here 32 bits above.
+    const __m256i others = _mm256_and_si256(entries, _mm256_set1_epi64x(std::int64_t{0x3ff} << 53));
+    const __m256d is_full = _mm256_castsi256_pd(_mm256_add_epi64(_mm256_slli_epi64(x, 32), others));
     before = x;
     x = _mm256_castpd_si256(
         _mm256_blendv_pd(_mm256_castsi256_pd(x), _mm256_castsi256_pd(_mm256_srli_epi64(x, 16)), is_full));
     return static_cast<std::uint32_t>(_mm256_movemask_pd(is_full));
   }
-  void take(__m256i entries) {
+  [[gnu::always_inline]] void take(__m256i entries) {
     const __m256i begin = _mm256_and_si256(entries, _mm256_set1_epi64x(0x3ff));
     const __m256i others = _mm256_srli_epi64(entries, 53);
     // The factor in two parts: 52 bits are more than can be multiplied.
     const __m256i high = _mm256_and_si256(_mm256_srli_epi64(entries, 32), _mm256_set1_epi64x(0xfffff));
-    const __m256i twice = _mm256_add_epi64(x, x);
-    const __m256i of_low = _mm256_srli_epi64(_mm256_mul_epu32(twice, entries), 32);
-    const __m256i quotient = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epu32(twice, high), of_low), 20);
+    const __m256i of_low = _mm256_srli_epi64(_mm256_mul_epu32(x, entries), 32);
+    const __m256i quotient = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epu32(x, high), of_low), 19);
     x = _mm256_add_epi64(_mm256_add_epi64(x, begin), _mm256_mul_epu32(quotient, others));
   }
 };
 
-/// Gives a symbol to each of eight coders. No branch depends on which of them are full: eight words are written in any
-/// case, in front of the last.
-void encode_eight(const std::uint64_t* entries, FourStates& low, FourStates& high, std::uint16_t*& words) {
-  const __m256i of_low = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries));
-  const __m256i of_high = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries + 4));
-  __m256i low_before;
-  __m256i high_before;
-  const std::uint32_t full = low.give(of_low, low_before) | high.give(of_high, high_before) << 4;
-  // Lanes of 128 bits: states 0, 1, 4, 5 and 2, 3, 6, 7, their low 16 bits first.
-  const __m256i states =
-      _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(low_before), _mm256_castsi256_ps(high_before), 0x88));
-  const __m256i each =
-      _mm256_shuffle_epi8(states, _mm256_setr_epi8(0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13, -1, -1, -1, -1,  //
-                                                   -1, -1, -1, -1, 0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13));
-  const __m128i lowest = _mm_or_si128(_mm256_castsi256_si128(each), _mm256_extracti128_si256(each, 1));
-  const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 8), _mm_shuffle_epi8(lowest, shuffle));
-  words -= __builtin_popcount(full);
-  low.take(of_low);
-  high.take(of_high);
-}
+/// Eight coders. To be kept in registers: what is written is written to words alone, and all is inline, as GCC would
+/// not have it.
+class EightCoders {
+ public:
+  explicit EightCoders(const SymbolStream& stream)
+      : low_{states_at(stream.states)}, high_{states_at(stream.states + 4)}, words_(stream.words) {}
+  void finish(SymbolStream& stream) const {
+    alignas(32) std::uint64_t states[k_lanes];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(states), low_.x);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(states + 4), high_.x);
+    for (std::uint32_t lane = 0; lane < k_lanes; ++lane) stream.states[lane] = static_cast<std::uint32_t>(states[lane]);
+    stream.words = words_;
+  }
 
-void encode_stream(const std::uint64_t* entries, SymbolStream& stream) {
-  EntryFetcher fetched(entries, stream.pairs);
-  const std::uint32_t changes = fetched.end();
-  const std::uint32_t whole_rounds = changes / k_lanes * k_lanes;
-  fetched.fetch_from(whole_rounds);
-  encode_entries_scalar(fetched.gaps, fetched.steps, changes - whole_rounds, stream);
-  alignas(32) std::uint64_t lane_states[k_lanes];
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) lane_states[lane] = stream.states[lane];
-  FourStates low = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states))};
-  FourStates high = {_mm256_load_si256(reinterpret_cast<const __m256i*>(lane_states + 4))};
-  std::uint16_t* words = stream.words;
-  while (fetched.end() > 0) {
-    const std::uint32_t end = fetched.end();
-    const std::uint32_t begin = end > EntryFetcher::k_at_once ? end - EntryFetcher::k_at_once : 0;
-    fetched.fetch_from(begin);
-    for (std::uint32_t i = end - begin; i > 0;) {
-      i -= k_lanes;
-      encode_eight(fetched.steps + i, low, high, words);
-      encode_eight(fetched.gaps + i, low, high, words);
-    }
+  [[gnu::always_inline]] void encode_round(const EntryFetcher& fetched, std::uint32_t first) {
+    encode_eight(fetched.steps + first);
+    encode_eight(fetched.gaps + first);
   }
-  stream.words = words;
-  _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states), low.x);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(lane_states + 4), high.x);
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-    stream.states[lane] = static_cast<std::uint32_t>(lane_states[lane]);
+
+ private:
+  static __m256i states_at(const std::uint32_t* states) {
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(states)));
   }
-}
+  /// Gives a symbol to each. No branch depends on which of them are full: eight words are written in any case, in front
+  /// of the last.
+  [[gnu::always_inline]] void encode_eight(const std::uint64_t* entries) {
+    const __m256i of_low = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries));
+    const __m256i of_high = _mm256_load_si256(reinterpret_cast<const __m256i*>(entries + 4));
+    __m256i low_before;
+    __m256i high_before;
+    const std::uint32_t full = low_.give(of_low, low_before) | high_.give(of_high, high_before) << 4;
+    // Lanes of 128 bits: states 0, 1, 4, 5 and 2, 3, 6, 7, their low 16 bits first.
+    const __m256i states =
+        _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(low_before), _mm256_castsi256_ps(high_before), 0x88));
+    const __m256i each =
+        _mm256_shuffle_epi8(states, _mm256_setr_epi8(0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13, -1, -1, -1, -1,  //
+                                                     -1, -1, -1, -1, 0, 1, 4, 5, -1, -1, -1, -1, 8, 9, 12, 13));
+    const __m128i lowest = _mm_or_si128(_mm256_castsi256_si128(each), _mm256_extracti128_si256(each, 1));
+    const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(k_word_shuffles.of[full]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(words_ - 8), _mm_shuffle_epi8(lowest, shuffle));
+    words_ -= __builtin_popcount(full);
+    low_.take(of_low);
+    high_.take(of_high);
+  }
+
+  FourStates low_;
+  FourStates high_;
+  std::uint16_t* words_;
+};
 
 }  // namespace
 
 void encode_symbols_avx2(const std::uint64_t* entries, SymbolStream* streams, std::uint32_t stream_count) {
-  for (std::uint32_t i = 0; i < stream_count; ++i) {
-    if (streams[i].lanes == k_lanes) {
-      encode_stream(entries, streams[i]);
-    } else {
-      encode_stream_scalar(entries, streams[i]);
-    }
-  }
+  encode_streams<EightCoders>(entries, streams, stream_count);
 }
 
 namespace {
