@@ -4,6 +4,7 @@
 
 #include "engine/kernels.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace wdelta {
@@ -26,18 +27,19 @@ class EntryFetcher {
   void fetch_from(std::uint32_t begin) {
     const std::uint8_t* const gap_symbols = symbols_->gaps;
     const std::uint8_t* const step_symbols = symbols_->steps;
-    std::uint32_t i = end_;
+    // Of 64 bits, as addresses are: else each would be worked out anew.
+    std::size_t i = end_;
     while (i > begin) {
       while (first_of_class_ == i) first_of_class_ -= symbols_->class_changes[--at_];
       const std::uint64_t* const of_class = entries_ + k_class_entries * (at_ % k_classes);
-      const std::uint32_t first = first_of_class_ > begin ? first_of_class_ : begin;
-      const auto fetch = [&](std::uint32_t change) {
+      const std::size_t first = first_of_class_ > begin ? first_of_class_ : begin;
+      const auto fetch = [&](std::size_t change) {
         gaps[change - begin] = of_class[gap_symbols[change]];
         steps[change - begin] = of_class[k_first_step_entry + step_symbols[change]];
       };
       for (; i - first >= 4; i -= 4) {
 #pragma GCC unroll 4
-        for (std::uint32_t k = 1; k <= 4; ++k) fetch(i - k);
+        for (std::size_t k = 1; k <= 4; ++k) fetch(i - k);
       }
       while (i > first) fetch(--i);
     }
