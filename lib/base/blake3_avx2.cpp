@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blake3_kernel.hpp"
-#include "base/blake3_moves.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -114,30 +113,28 @@ WDELTA_INLINE void late(State& s, Words& parked, const Words (&message)[16]) {
   stage_of<Half, Stage>(s, parked, message, Half % 4 < 2 ? 3 : 2);
 }
 
-template <unsigned Half, unsigned Stage, class Aside>
-WDELTA_INLINE void both(State& s, Words& parked, const Words (&message)[16], const Aside& aside) {
+template <unsigned Half, unsigned Stage>
+WDELTA_INLINE void both(State& s, Words& parked, const Words (&message)[16]) {
   late<Half, Stage>(s, parked, message);
   if constexpr (Stage + k_lead < k_stages) {
     early<Half, Stage + k_lead>(s, parked, message);
   } else if constexpr (Half + 1 < k_halves) {
     early<Half + 1, Stage + k_lead - k_stages>(s, parked, message);
   }
-  aside.behind(k_stages * Half + Stage);
 }
 
-template <unsigned Half, class Aside>
-WDELTA_INLINE void halves_from(State& s, Words& parked, const Words (&message)[16], const char* ahead,
-                               const Aside& aside) {
+template <unsigned Half>
+WDELTA_INLINE void halves_from(State& s, Words& parked, const Words (&message)[16], const char* ahead) {
   if constexpr (Half < k_halves) {
-    both<Half, 0>(s, parked, message, aside);
-    both<Half, 1>(s, parked, message, aside);
-    both<Half, 2>(s, parked, message, aside);
-    both<Half, 3>(s, parked, message, aside);
-    both<Half, 4>(s, parked, message, aside);
-    both<Half, 5>(s, parked, message, aside);
-    both<Half, 6>(s, parked, message, aside);
+    both<Half, 0>(s, parked, message);
+    both<Half, 1>(s, parked, message);
+    both<Half, 2>(s, parked, message);
+    both<Half, 3>(s, parked, message);
+    both<Half, 4>(s, parked, message);
+    both<Half, 5>(s, parked, message);
+    both<Half, 6>(s, parked, message);
     if constexpr (Half % 2 == 0 && Half < 16) _mm_prefetch(ahead + k_blake3_block_bytes * (Half / 2), _MM_HINT_T0);
-    halves_from<Half + 1>(s, parked, message, ahead, aside);
+    halves_from<Half + 1>(s, parked, message, ahead);
   }
 }
 
@@ -150,11 +147,9 @@ WDELTA_INLINE void first_stages(State& s, Words& parked, const Words (&message)[
 }
 
 // Prefetches 512 bytes from `ahead` on: 8 streams that are 1 KiB apart are too many for the processor's own prefetcher.
-template <class Aside>
-WDELTA_INLINE void seven_rounds(State& s, Words& parked, const Words (&message)[16], const char* ahead,
-                                const Aside& aside) {
+WDELTA_INLINE void seven_rounds(State& s, Words& parked, const Words (&message)[16], const char* ahead) {
   first_stages<k_lead>(s, parked, message);
-  halves_from<0>(s, parked, message, ahead, aside);
+  halves_from<0>(s, parked, message, ahead);
 }
 
 // 8 rows of 8 words to 8 words of 8 lanes. Its own inverse.
@@ -178,6 +173,9 @@ WDELTA_INLINE void transpose(Words* rows) {
   }
 }
 
+// Shuffles take a few turns of the rounds; words that scalar moves put into lanes while the rounds go on, as for
+// AVX-512, are 256 instructions more, and slower wherever somebody else shares the core (bench-blake3 on Zen 3, medians
+// of many runs beside others: 2.8 GB/s, and 2.6 with moves).
 WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&message)[16]) {
 #pragma GCC unroll 8
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
@@ -201,46 +199,8 @@ struct Job {
   std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
 };
 
-// Where the blocks of inputs come from, wherever these lie: each is put into lanes when its turn has come.
-class ScatteredBlocks {
- public:
-  explicit ScatteredBlocks(const std::uint8_t* const* inputs) : inputs_(inputs) {}
-
-  __attribute__((always_inline)) const Words (&message(std::size_t block))[16] {
-    load_transposed(inputs_, block * k_blake3_block_bytes, message_);
-    return message_;
-  }
-  __attribute__((always_inline)) Idle aside(std::size_t) const { return {}; }
-
- private:
-  const std::uint8_t* const* inputs_;
-  Words message_[16];
-};
-
-// The same of 8 chunks that lie one behind the other, of which only the first block is shuffled.
-class BlocksInRow {
- public:
-  explicit BlocksInRow(const std::uint8_t* const* inputs) : first_chunk_(inputs[0]) {
-    load_transposed(inputs, 0, messages_[0]);
-  }
-
-  __attribute__((always_inline)) const Words (&message(std::size_t block) const)[16] { return messages_[block % 2]; }
-
-  using NextMoves = Moves<std::uint32_t, k_lanes, k_lanes>;
-  // The last block is followed by none: it is moved again, to where nobody looks.
-  __attribute__((always_inline)) NextMoves aside(std::size_t block) {
-    const std::size_t next = block + 1 < k_blake3_chunk_blocks ? block + 1 : block;
-    return {first_chunk_ + next * k_blake3_block_bytes, reinterpret_cast<std::uint32_t*>(messages_[(block + 1) % 2])};
-  }
-
- private:
-  const std::uint8_t* first_chunk_;
-  alignas(1024) Words messages_[2][16];  // in one page
-};
-
-template <class Blocks>
 __attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
-  Blocks blocks(job.inputs);
+  Words words[16];
   State s;
   Words parked;
 #pragma GCC unroll 4
@@ -261,9 +221,9 @@ __attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
     // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
     // them in registers, of which there are too few.
     __asm__ volatile("" : "+m"(counters));
-    const Words(*message)[16] = &blocks.message(block);
+    load_transposed(job.inputs, block * k_blake3_block_bytes, words);
+    const Words(*message)[16] = &words;
     __asm__("" : "+r"(message));  // one register, where GCC would compute the address of each word
-    const auto aside = blocks.aside(block);
 #pragma GCC unroll 3
     for (unsigned i = 0; i < 3; ++i) s.c[i] = broadcast(k_blake3_iv[i]);
     park(parked, broadcast(k_blake3_iv[3]));
@@ -271,7 +231,7 @@ __attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
     s.d[1] = _mm256_load_si256(reinterpret_cast<const __m256i*>(counters[1]));
     s.d[2] = broadcast(k_blake3_block_bytes);
     s.d[3] = broadcast(flags);
-    seven_rounds(s, parked, *message, ahead, aside);
+    seven_rounds(s, parked, *message, ahead);
     ahead += k_lanes * k_blake3_block_bytes;
 #pragma GCC unroll 4
     for (unsigned i = 0; i < 4; ++i) {
@@ -298,11 +258,7 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
     for (std::size_t lane = 0; lane < k_lanes; ++lane) inputs[lane] = input + stride * (lane < done ? lane : done - 1);
     std::uint32_t spare[8 * k_lanes];
     std::uint32_t* output = done < k_lanes ? spare : values;
-    if (done == k_lanes && stride == k_blake3_chunk_bytes) {
-      hash<BlocksInRow>(job, output);
-    } else {
-      hash<ScatteredBlocks>(job, output);
-    }
+    hash(job, output);
     if (output == spare) __builtin_memcpy(values, spare, 8 * sizeof(std::uint32_t) * done);
     input += stride * done;
     values += 8 * done;

@@ -136,7 +136,7 @@ constexpr std::size_t k_chunks_in_row = 2 * k_lanes;
 // bench, "copy", Xeon 6: 5.9 GB/s, and 5.4 where all is shuffled).
 template <bool IsCopied>
 class RowsOfChunks {
-  using Pairs = Moves<std::uint64_t, k_chunks_in_row, k_lanes>;
+  using Pairs = Moves<k_chunks_in_row, k_lanes>;
 
  public:
   static constexpr std::size_t k_groups = 2;
@@ -152,7 +152,7 @@ class RowsOfChunks {
         ReadAndCopy{distance}(chunk + k_blake3_block_bytes);
       }
 #pragma GCC unroll 8
-      for (unsigned pair = 0; pair < Pairs::k_words; ++pair) pairs.move(lane, pair);
+      for (unsigned pair = 0; pair < Pairs::k_pairs; ++pair) pairs.move(lane, pair);
     }
   }
 
@@ -166,8 +166,8 @@ class RowsOfChunks {
 #pragma GCC unroll 2
     for (std::size_t g = 0; g < k_groups; ++g) {
 #pragma GCC unroll 8
-      for (std::size_t pair = 0; pair < Pairs::k_words; ++pair) {
-        const std::uint64_t* const from = pairs_ + (g * Pairs::k_words + pair) * k_lanes;
+      for (std::size_t pair = 0; pair < Pairs::k_pairs; ++pair) {
+        const std::uint64_t* const from = pairs_ + (g * Pairs::k_pairs + pair) * k_lanes;
         const __m512 some = _mm512_load_ps(from);
         const __m512 others = _mm512_load_ps(from + k_lanes / 2);
         message_.words[g][2 * pair] = _mm512_castps_si512(_mm512_shuffle_ps(some, others, 0x88));
@@ -242,7 +242,7 @@ class RowsOfChunks {
   Words parked_;
   // In one page with the message behind it (of two messages: across two pages Zen 4 is 2 % slower where chunks come
   // from memory).
-  alignas(4096) std::uint64_t pairs_[k_chunks_in_row * Pairs::k_words];
+  alignas(4096) std::uint64_t pairs_[k_chunks_in_row * Pairs::k_pairs];
   Message<k_groups> message_;
 };
 
