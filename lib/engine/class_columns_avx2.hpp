@@ -10,7 +10,7 @@
 namespace wdelta {
 namespace {
 
-/// Zeros for all words of a half, and ones for all.
+/// As many zeros as a half has words, and then ones.
 struct Step {
   std::uint16_t from[2 * k_half_words];
 };
@@ -22,7 +22,7 @@ constexpr Step k_step = [] {
 
 /// How many members of a class, or of a range of them, lie before each word of a stretch. As large as a power of two,
 /// which is what a look-up in an array of them asks for.
-class alignas(256) ClassColumn {
+class alignas(64) ClassColumn {
  public:
   ContextRange contexts;  ///< of the members
   /// In the stretch, but for what is not there.
@@ -92,6 +92,8 @@ class alignas(256) ClassColumn {
   std::uint16_t first_half_;  // members
   std::uint16_t members_;
 };
+
+static_assert(sizeof(ClassColumn) == 256);
 
 /// Eight times eight numbers in each half of registers: rows become columns.
 void transpose(__m256i (&rows)[8]) {
