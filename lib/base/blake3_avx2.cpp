@@ -173,15 +173,36 @@ WDELTA_INLINE void transpose(Words* rows) {
   }
 }
 
+struct Read {
+  __attribute__((always_inline)) Words operator()(const std::uint8_t* from) const {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+};
+
+// Read and copied to a place `distance` bytes away.
+struct ReadAndCopy {
+  std::ptrdiff_t distance;
+
+  __attribute__((always_inline)) Words operator()(const std::uint8_t* from) const {
+    Words words = Read()(from);
+    // What is copied and what is hashed are the same even if another process writes there: the compiler must not read
+    // it a second time.
+    __asm__("" : "+x"(words));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(const_cast<std::uint8_t*>(from) + distance), words);
+    return words;
+  }
+};
+
 // Shuffles take a few turns of the rounds; words that scalar moves put into lanes while the rounds go on, as for
 // AVX-512, are 256 instructions more, and slower wherever somebody else shares the core (bench-blake3 on Zen 3, medians
 // of many runs beside others: 2.8 GB/s, and 2.6 with moves).
-WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&message)[16]) {
+template <class Take>
+WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_t offset, Words (&message)[16],
+                                   Take take) {
 #pragma GCC unroll 8
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    const __m256i* block = reinterpret_cast<const __m256i*>(inputs[lane] + offset);
-    message[lane] = _mm256_loadu_si256(block);
-    message[k_lanes + lane] = _mm256_loadu_si256(block + 1);
+    message[lane] = take(inputs[lane] + offset);
+    message[k_lanes + lane] = take(inputs[lane] + offset + sizeof(Words));
   }
   transpose(message);
   transpose(message + k_lanes);
@@ -199,7 +220,8 @@ struct Job {
   std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
 };
 
-__attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
+template <class Take>
+__attribute__((noinline)) void hash(const Job& job, Take take, std::uint32_t* values) {
   Words words[16];
   State s;
   Words parked;
@@ -221,7 +243,7 @@ __attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
     // Says that the counters may have changed, so that they are read from memory for each block: GCC otherwise keeps
     // them in registers, of which there are too few.
     __asm__ volatile("" : "+m"(counters));
-    load_transposed(job.inputs, block * k_blake3_block_bytes, words);
+    load_transposed(job.inputs, block * k_blake3_block_bytes, words, take);
     const Words(*message)[16] = &words;
     __asm__("" : "+r"(message));  // one register, where GCC would compute the address of each word
 #pragma GCC unroll 3
@@ -250,7 +272,9 @@ __attribute__((noinline)) void hash(const Job& job, std::uint32_t* values) {
 
 // Any number of inputs that lie `stride` bytes apart, eight at a time. At the end the idle lanes repeat the last input,
 // so that nothing outside the input is ever read.
-void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, std::uint32_t* values) {
+template <class Take>
+void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size_t count, Take take,
+               std::uint32_t* values) {
   const std::uint8_t* inputs[k_lanes];
   job.inputs = inputs;
   while (count > 0) {
@@ -258,7 +282,7 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
     for (std::size_t lane = 0; lane < k_lanes; ++lane) inputs[lane] = input + stride * (lane < done ? lane : done - 1);
     std::uint32_t spare[8 * k_lanes];
     std::uint32_t* output = done < k_lanes ? spare : values;
-    hash(job, output);
+    hash(job, take, output);
     if (output == spare) __builtin_memcpy(values, spare, 8 * sizeof(std::uint32_t) * done);
     input += stride * done;
     values += 8 * done;
@@ -267,28 +291,39 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
   }
 }
 
+Job job_of_chunks(const std::uint32_t* key, std::uint64_t first_chunk, std::uint32_t flags) {
+  return {nullptr,
+          k_blake3_chunk_blocks,
+          key,
+          first_chunk,
+          1,
+          flags,
+          k_blake3_chunk_start,
+          k_blake3_chunk_end,
+          2 * k_lanes * k_blake3_chunk_bytes};
+}
+
 void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                  std::uint32_t flags, std::uint32_t* values) {
-  const Job job = {nullptr,
-                   k_blake3_chunk_blocks,
-                   key,
-                   first_chunk,
-                   1,
-                   flags,
-                   k_blake3_chunk_start,
-                   k_blake3_chunk_end,
-                   2 * k_lanes * k_blake3_chunk_bytes};
-  hash_many(job, input, k_blake3_chunk_bytes, count, values);
+  hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, Read(), values);
+}
+
+static_assert(k_blake3_copied_chunks % k_lanes == 0);  // no lane repeats another's input
+
+void copy_and_hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
+                          std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
+  const ReadAndCopy take = {copy - input};
+  hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, take, values);
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
                   std::uint32_t* values) {
   const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
-  hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, values);
+  hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, Read(), values);
 }
 
 }  // namespace
 
-const Blake3Kernel k_blake3_avx2 = {"avx2", hash_chunks, nullptr, hash_parents};
+const Blake3Kernel k_blake3_avx2 = {"avx2", hash_chunks, copy_and_hash_chunks, hash_parents};
 
 }  // namespace wdelta

@@ -23,25 +23,24 @@ std::size_t bytes_to_map() {
 // What has to come from a disk comes best by read(2), and most likely so does what follows it.
 constexpr std::size_t k_segments_read_after_miss = 8;
 
-// Where BLAKE3's rounds wait for their two ports, what is copied meanwhile costs less than read(2)'s copy before (make
-// bench ONLY=blake3, Zen 4, seconds a GiB: 0.18 mapped, 0.24 read). Diff of 2 GiB by hand, seconds of processor time:
-// Zen 4 1.03 mapped and 1.22 read, from small pages of the cache 1.27 and 1.33, with AVX2 alone 2.12 and 2.05. By
-// earlier programs, of other pairs, seconds: Xeon 6 0.36 and 0.42; but Zen 5, with four ports, 0.30 and 0.20.
-bool is_copying_in_one_pass_faster() { return cpu_features().avx512_on_two_ports; }
-
-// Where nobody wants a copy all of read(2)'s is saved: the same bench 0.18 and 0.25, verify of 2 GiB by hand with AVX2
-// alone 0.61 and 0.70. On Zen 5, where BLAKE3 is nearly as fast as memory, nobody has measured it.
-bool is_hashing_in_place_faster() { return !cpu_features().avx512 || cpu_features().avx512_on_two_ports; }
+// Where BLAKE3's rounds leave the processor time to copy, that costs less than read(2)'s copy before (make bench
+// ONLY=blake3, Zen 4, seconds a GiB: 0.18 mapped, 0.24 read). Diff by hand, seconds of processor time: of 2 GiB on Zen
+// 4 1.03 mapped and 1.22 read, from small pages of the cache 1.27 and 1.33; of 1 GiB on Zen 3, which has no AVX-512,
+// 0.99 and 1.18, but from small pages 1.28 and 1.22. By earlier programs, of other pairs, seconds: Xeon 6 0.36 and
+// 0.42; but Zen 5, with four ports, 0.30 and 0.20. Where nobody wants a copy all of read(2)'s is saved: the same bench
+// 0.18 and 0.25, verify of 2 GiB by hand with AVX2 alone 0.61 and 0.70. On Zen 5, where BLAKE3 is nearly as fast as
+// memory, nobody has measured that.
+bool is_mapping_faster() { return !cpu_features().avx512 || cpu_features().avx512_on_two_ports; }
 
 }  // namespace
 
 HashingReader::HashingReader(const ByteReader& file, Mapping mapping) : file_(&file), mapping_(mapping) {}
 
-void HashingReader::enter(std::size_t index, bool is_mapping_faster) {
+void HashingReader::enter(std::size_t index) {
   if (index_ == index) return;
   index_ = index;
   is_mapped_ = false;
-  if (mapping_ == Mapping::where_faster && !is_mapping_faster) return;
+  if (mapping_ == Mapping::where_faster && !is_mapping_faster()) return;
   if (segments_to_read_ > 0) {
     --segments_to_read_;
     return;
@@ -71,7 +70,7 @@ bool HashingReader::in_place(std::uint64_t offset, Work work) {
 
 void HashingReader::read(std::uint64_t offset, std::span<std::uint8_t> bytes, Blake3Segment& hash, StageLaps& laps) {
   if (bytes.empty()) return;
-  enter(static_cast<std::size_t>(offset / Blake3Tree::k_segment_bytes), is_copying_in_one_pass_faster());
+  enter(static_cast<std::size_t>(offset / Blake3Tree::k_segment_bytes));
   while (is_mapped_ && !bytes.empty()) {
     const auto copy = bytes.first(std::min(bytes.size(), Blake3Segment::k_group_bytes));
     laps.lap(Stage::read, copy.size());
@@ -88,7 +87,7 @@ void HashingReader::read(std::uint64_t offset, std::span<std::uint8_t> bytes, Bl
 }
 
 void HashingReader::hash(std::size_t index, Buffer& memory, Blake3Segment& hash, StageLaps& laps) {
-  enter(index, is_hashing_in_place_faster());
+  enter(index);
   for_each_piece(segment_at(file_->size_bytes(), index), file_->piece_bytes(), [&](const Segment& piece) {
     const bool may_stay = is_mapped_ && hash.is_subtree() && piece.size_bytes <= Blake3Segment::k_group_bytes;
     if (may_stay) laps.lap(Stage::read, piece.size_bytes);

@@ -38,7 +38,7 @@ class HashingReader {
   bool has_missed() const { return has_missed_; }
 
  private:
-  void enter(std::size_t index, bool is_mapping_faster);
+  void enter(std::size_t index);
   bool bring(const Segment& segment);
   /// Calls work(bytes) as MappedStretch::read does; false where the segment is mapped no longer.
   template <typename Work>
