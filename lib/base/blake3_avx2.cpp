@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/blake3_job.hpp"
 #include "base/blake3_kernel.hpp"
 
 #include <cstddef>
@@ -210,16 +211,6 @@ WDELTA_INLINE void load_transposed(const std::uint8_t* const* inputs, std::size_
 
 WDELTA_INLINE Words broadcast(std::uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
 
-struct Job {
-  const std::uint8_t* const* inputs;  // one per lane
-  std::size_t blocks;
-  const std::uint32_t* key;
-  std::uint64_t counter;       // of the first lane
-  std::uint32_t counter_step;  // from lane to lane: 1 for chunks, 0 for parents
-  std::uint32_t flags, first_flags, last_flags;
-  std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
-};
-
 template <class Take>
 __attribute__((noinline)) void hash(const Job& job, Take take, std::uint32_t* values) {
   Words words[16];
@@ -291,21 +282,9 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
   }
 }
 
-Job job_of_chunks(const std::uint32_t* key, std::uint64_t first_chunk, std::uint32_t flags) {
-  return {nullptr,
-          k_blake3_chunk_blocks,
-          key,
-          first_chunk,
-          1,
-          flags,
-          k_blake3_chunk_start,
-          k_blake3_chunk_end,
-          2 * k_lanes * k_blake3_chunk_bytes};
-}
-
 void hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                  std::uint32_t flags, std::uint32_t* values) {
-  hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, Read(), values);
+  hash_many(job_of_chunks(key, first_chunk, flags, k_lanes), input, k_blake3_chunk_bytes, count, Read(), values);
 }
 
 static_assert(k_blake3_copied_chunks % k_lanes == 0);  // no lane repeats another's input
@@ -313,12 +292,12 @@ static_assert(k_blake3_copied_chunks % k_lanes == 0);  // no lane repeats anothe
 void copy_and_hash_chunks(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
                           std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
   const ReadAndCopy take = {copy - input};
-  hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, take, values);
+  hash_many(job_of_chunks(key, first_chunk, flags, k_lanes), input, k_blake3_chunk_bytes, count, take, values);
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
                   std::uint32_t* values) {
-  const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
+  const Job job = job_of_parents(key, flags);
   hash_many(job, reinterpret_cast<const std::uint8_t*>(children), k_blake3_block_bytes, count, Read(), values);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/blake3_job.hpp"
 #include "base/blake3_kernel.hpp"
 #include "base/blake3_lanes_avx512.hpp"
 
@@ -120,16 +121,6 @@ WDELTA_INLINE void seven_rounds(State (&states)[Groups], const Message<Groups>& 
 
 WDELTA_INLINE Words broadcast(std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
 
-struct Job {
-  const std::uint8_t* const* inputs;  // one per lane
-  std::size_t blocks;
-  const std::uint32_t* key;
-  std::uint64_t counter;       // of the first lane
-  std::uint32_t counter_step;  // from lane to lane: 1 for chunks, 0 for parents
-  std::uint32_t flags, first_flags, last_flags;
-  std::size_t ahead_bytes;  // how far ahead of the first lane to prefetch
-};
-
 template <std::size_t Groups>
 struct Counters {
   Words low[Groups], high[Groups];
@@ -240,28 +231,16 @@ void hash_many(Job job, const std::uint8_t* input, std::size_t stride, std::size
   }
 }
 
-Job job_of_chunks(const std::uint32_t* key, std::uint64_t first_chunk, std::uint32_t flags) {
-  return {nullptr,
-          k_blake3_chunk_blocks,
-          key,
-          first_chunk,
-          1,
-          flags,
-          k_blake3_chunk_start,
-          k_blake3_chunk_end,
-          2 * k_lanes * k_blake3_chunk_bytes};
-}
-
 void hash_shuffled(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                    std::uint32_t flags, std::uint32_t* values) {
-  hash_many(job_of_chunks(key, first_chunk, flags), input, k_blake3_chunk_bytes, count, values);
+  hash_many(job_of_chunks(key, first_chunk, flags, k_lanes), input, k_blake3_chunk_bytes, count, values);
 }
 
 template <Cache Into>
 void hash_moved(const std::uint8_t* input, std::size_t count, const std::uint32_t* key, std::uint64_t first_chunk,
                 std::uint32_t flags, std::uint32_t* values) {
   const std::size_t rows = count / k_chunks_in_row;
-  if (rows > 0) hash_rows<Into, false>(job_of_chunks(key, first_chunk, flags), input, rows, 0, values);
+  if (rows > 0) hash_rows<Into, false>(job_of_chunks(key, first_chunk, flags, k_lanes), input, rows, 0, values);
   const std::size_t done = rows * k_chunks_in_row;
   hash_shuffled(input + done * k_blake3_chunk_bytes, count - done, key, first_chunk + done, flags, values + 8 * done);
 }
@@ -271,7 +250,7 @@ static_assert(k_blake3_copied_chunks % k_chunks_in_row == 0);
 void copy_and_hash_shuffled(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
                             std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
   const std::uint8_t* inputs[k_chunks_in_row];
-  Job job = job_of_chunks(key, first_chunk, flags);
+  Job job = job_of_chunks(key, first_chunk, flags, k_lanes);
   job.inputs = inputs;
   for (std::size_t done = 0; done < count; done += k_chunks_in_row) {
     for (std::size_t lane = 0; lane < k_chunks_in_row; ++lane)
@@ -285,12 +264,13 @@ template <Cache Into>
 void copy_and_hash_moved(const std::uint8_t* input, std::size_t count, const std::uint32_t* key,
                          std::uint64_t first_chunk, std::uint32_t flags, std::uint8_t* copy, std::uint32_t* values) {
   const std::size_t rows = count / k_chunks_in_row;
-  if (rows > 0) hash_rows<Into, true>(job_of_chunks(key, first_chunk, flags), input, rows, copy - input, values);
+  if (rows > 0)
+    hash_rows<Into, true>(job_of_chunks(key, first_chunk, flags, k_lanes), input, rows, copy - input, values);
 }
 
 void hash_parents(const std::uint32_t* children, std::size_t count, const std::uint32_t* key, std::uint32_t flags,
                   std::uint32_t* values) {
-  const Job job = {nullptr, 1, key, 0, 0, flags | k_blake3_parent, 0, 0, 0};
+  const Job job = job_of_parents(key, flags);
   const auto* input = reinterpret_cast<const std::uint8_t*>(children);
   hash_many(job, input, k_blake3_block_bytes, count, values);
 }

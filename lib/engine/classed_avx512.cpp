@@ -193,11 +193,7 @@ std::uint32_t apply_chained(void* elements, std::uint32_t count, const ClassRang
       crossings.clear();
     }
   }
-  std::uint32_t right = delta_count;
-  for (std::uint32_t i = delta_count; i > 0; --i) {
-    if (!waiting[i - 1].finish(deltas[i - 1].changes)) right = i - 1;
-  }
-  return right;
+  return finish_all(waiting, deltas, delta_count);
 }
 
 template <class T, Order order>

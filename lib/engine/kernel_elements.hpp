@@ -58,16 +58,6 @@ T step_between(T base, T next) {
   return static_cast<T>((s << 1) ^ sign);
 }
 
-/// BlockKernels::find_ranked_changes by these two of the same type, one after the other.
-template <auto find_changes, auto rank_changes>
-std::uint32_t find_then_rank(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
-                             std::uint32_t bound_count, std::uint16_t* positions, void* steps, std::uint16_t* ranks,
-                             std::uint8_t* change_classes, std::uint32_t* members) {
-  const std::uint32_t changes = find_changes(base, next, count, positions, steps);
-  if (changes > 0) rank_changes(base, count, bounds, bound_count, positions, changes, ranks, change_classes, members);
-  return changes;
-}
-
 /// The class of each of 256 contexts: how many of `bounds` (ascending) are not above it.
 [[maybe_unused]] void list_classes(const std::uint8_t* bounds, std::uint32_t bound_count, std::uint8_t* class_of) {
   for (std::uint32_t context = 0, k = 0; context < 256; ++context) {

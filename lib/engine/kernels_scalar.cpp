@@ -109,12 +109,23 @@ void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t*
 }
 
 template <class T, Order order>
+std::uint32_t find_ranked_changes(const void* base, const void* next, std::uint32_t count, const std::uint8_t* bounds,
+                                  std::uint32_t bound_count, std::uint16_t* positions, void* steps,
+                                  std::uint16_t* ranks, std::uint8_t* change_classes, std::uint32_t* members) {
+  const std::uint32_t changes = find_changes<T, order>(base, next, count, positions, steps);
+  if (changes > 0) {
+    rank_changes<T, order>(base, count, bounds, bound_count, positions, changes, ranks, change_classes, members);
+  }
+  return changes;
+}
+
+template <class T, Order order>
 constexpr BlockKernels k_block = [] {
   BlockKernels kernels = {
       find_changes<T, order>, apply_changes<T, order>, split_steps<T, order>, merge_steps<T, order>, nullptr, nullptr};
   if constexpr (sizeof(T) <= 4) {
     kernels.rank_changes = rank_changes<T, order>;
-    kernels.find_ranked_changes = find_then_rank<find_changes<T, order>, rank_changes<T, order>>;
+    kernels.find_ranked_changes = find_ranked_changes<T, order>;
   }
   return kernels;
 }();

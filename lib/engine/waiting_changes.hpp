@@ -60,5 +60,15 @@ struct Waiting {
   std::uint32_t members[16];  ///< of the strip, before the stretch
 };
 
+/// Behind the block, of each delta. Returns how many come before the first with changes left over.
+template <class T>
+std::uint32_t finish_all(const Waiting<T>* waiting, const ChainedChanges* deltas, std::uint32_t delta_count) {
+  std::uint32_t right = delta_count;
+  for (std::uint32_t i = delta_count; i > 0; --i) {
+    if (!waiting[i - 1].finish(deltas[i - 1].changes)) right = i - 1;
+  }
+  return right;
+}
+
 }  // namespace
 }  // namespace wdelta
