@@ -2,7 +2,8 @@
 """The program and the fuzz targets are C++ to clang too, which makes the latter: they are read whole, and no code is made
 of them. Nobody makes the other tests with it.
 
-Most sources include the same few headers: those are read once, and their templates made.
+Most sources include the same few headers: those are read once, and their templates made. Sources that the build puts
+into one are read as one.
 
 usage: clang_test.py BUILD: what was configured there. Skipped where there is no clang."""
 
@@ -20,7 +21,7 @@ from pathlib import Path
 SKIPPED = 77
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [ROOT / "lib", ROOT / "cmd", ROOT / "tests" / "fuzz", ROOT / "tests" / "testing"]
-COMPILERS = {".cpp": "clang++", ".c": "clang"}
+COMPILERS = {".cpp": "clang++", ".cxx": "clang++", ".c": "clang"}
 # What says how a source is to be read; all else is about what is made of it.
 READING = ("-I", "-D", "-std", "-m", "-W", "-f")
 OF_CODE = ("-fPIC", "-fPIE", "-falign-", "-fno-move-loop-invariants")
@@ -36,11 +37,20 @@ USUAL = ["-DFMT_SHARED", "-std=c++20", "-fvisibility=hidden", "-fvisibility-inli
 UNUSUAL = ("-m", "-fno-")
 
 
+def sources_of(command):
+    """What it compiles: CMake puts several sources into one."""
+    file = Path(command["file"])
+    if file.parent.name != "Unity":
+        return [file]
+    return [Path(source) for source in re.findall(r'#include "(.*)"', file.read_text())]
+
+
 def reading(command):
     """The words of a compiler's command that say what to read and how; nothing where clang does not read that."""
     words = shlex.split(command["command"])
-    source = Path(command["file"])
-    if source.suffix not in COMPILERS or not any(map(source.is_relative_to, FOLDERS)):
+    if Path(command["file"]).suffix not in COMPILERS:
+        return None
+    if not all(any(map(source.is_relative_to, FOLDERS)) for source in sources_of(command)):
         return None
     kept = [command["file"]]
     for word, following in zip(words[1:], [*words[2:], ""]):
@@ -49,15 +59,6 @@ def reading(command):
         elif word.startswith(READING) and not word.startswith(OF_CODE):
             kept.append(word)
     return kept
-
-
-def sources_alone(command):
-    """The same command for each source that it compiles: CMake puts several into one."""
-    file = Path(command["file"])
-    if file.parent.name != "Unity":
-        return [command]
-    sources = re.findall(r'#include "(.*)"', file.read_text())
-    return [{**command, "file": source} for source in sources]
 
 
 def read_headers(folder):
@@ -85,16 +86,16 @@ def main():
         print("skipped: there is no clang")
         return SKIPPED
     with open(os.path.join(sys.argv[1], "compile_commands.json")) as file:
-        commands = [alone for command in json.load(file) for alone in sources_alone(command) if reading(alone)]
+        commands = [command for command in json.load(file) if reading(command)]
     # Half of the cores: it is one test of many.
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, os.cpu_count() // 2)) as pool:
         headers = read_headers(folder)
         told = "".join(pool.map(lambda command: complaints(command, headers), commands))
-    read = {os.path.realpath(command["file"]) for command in commands}
+    read = {os.path.realpath(source) for command in commands for source in sources_of(command)}
     for source in sorted(source for folder in FOLDERS for source in folder.rglob("*.cpp")):
         if str(source) not in read and not ALTERNATIVES.search(str(source)):
             told += f"{source}: no command compiles it, so that it was not read\n"
-    print(told or f"{len(commands)} sources: nothing to say")
+    print(told or f"{len(read)} sources: nothing to say")
     return 1 if told or not commands else 0
 
 
