@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/class_runs_scalar.hpp"
 #include "engine/kernel_elements.hpp"
 #include "engine/kernels.hpp"
 
@@ -39,114 +40,154 @@ std::uint32_t join_raw_bits(const std::uint8_t* gap_symbols, const std::uint8_t*
   return last > 0xffffffff ? 0xffffffff : static_cast<std::uint32_t>(last);
 }
 
-/// Members of classes in a run of elements, counted in bytes of two words: in registers, where a table of counts would
-/// make each element wait for the last of its class.
-struct ClassCensus {
-  std::uint64_t of_context[256][2] = {};
+constexpr std::uint32_t k_never = ~std::uint32_t{0};  // more members than blocks have elements
+constexpr std::uint64_t k_ones = 0x0101010101010101;
 
-  explicit ClassCensus(const std::uint8_t* class_of) {
-    for (std::uint32_t context = 0; context < 256; ++context) {
-      of_context[context][class_of[context] / 8] = std::uint64_t{1} << (class_of[context] % 8 * 8);
+/// Of eight bytes that are together less than 256.
+std::uint32_t sum_of(std::uint64_t bytes) { return static_cast<std::uint32_t>((bytes * k_ones) >> 56); }
+
+/// Those elements of a run that are of one class.
+class MembersOfRun {
+ public:
+  MembersOfRun(const std::uint8_t* contexts, ContextRange range) {
+    for (std::uint32_t i = 0; i < k_run; ++i) {
+      is_[i] = range.has(contexts[i]) ? 1 : 0;
     }
   }
+  /// Where the one is that has `rank` others before it; there are more than that. Nothing branches on where.
+  std::uint32_t find(std::uint32_t rank) const {
+    std::uint32_t word = 0;
+    std::uint32_t is_further = ~0U;
+    const auto pass = [&](std::uint32_t members, std::uint32_t words) {
+      is_further &= 0 - (rank >= members ? 1U : 0U);
+      rank -= members & is_further;
+      word += words & is_further;
+    };
+    for (std::uint32_t i = 0; i + k_quarter < k_words; i += k_quarter) {
+      pass(sum_of(word_at(i) + word_at(i + 1) + word_at(i + 2) + word_at(i + 3)), k_quarter);
+    }
+    is_further = ~0U;
+    for (std::uint32_t i = 0; i + 1 < k_quarter; ++i) pass(sum_of(word_at(word)), 1);
+    // The first byte with more than that up to it.
+    const std::uint64_t up_to = word_at(word) * k_ones;
+    const std::uint64_t is_behind = (up_to + k_ones * (0x7f - rank)) & (k_ones << 7);
+    return 8 * word + static_cast<std::uint32_t>(__builtin_ctzll(is_behind)) / 8;
+  }
+
+ private:
+  static constexpr std::uint32_t k_words = k_run / 8;
+  static constexpr std::uint32_t k_quarter = 4;
+  std::uint64_t word_at(std::uint32_t i) const { return load<std::uint64_t>(is_, i); }
+
+  std::uint8_t is_[k_run];
 };
 
-constexpr std::uint32_t k_run = 64;
-
-/// Which of the classes of a run are k.
-std::uint64_t members_of(const std::uint8_t (&classes)[k_run], std::uint32_t k) {
-  constexpr std::uint64_t k_ones = 0x0101010101010101;
-  std::uint64_t members = 0;
-  for (std::uint32_t eight = 0; eight < k_run / 8; ++eight) {
-    const std::uint64_t differ = load<std::uint64_t>(classes, eight) ^ (k_ones * k);
-    const std::uint64_t same = ~((differ & 0x7f * k_ones) + 0x7f * k_ones) & ~differ & (k_ones << 7);
-    members |= ((same >> 7) * 0x0102040810204080 >> 56) << (8 * eight);
-  }
-  return members;
-}
-
-// Each class's rank that is waited for stands in a table. The members of all classes in a run are counted first; of
-// those classes alone whose rank comes up in it, it is looked for.
+/// The changes of a strip that are to come, in one of its blocks.
 template <class T, Order order>
-bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
-  constexpr std::uint32_t k_never = ~std::uint32_t{0};
-  std::uint8_t class_of[256];
-  list_classes(changes->bounds, changes->bound_count, class_of);
-  const auto rank_of = [&](std::uint32_t change) { return load<std::uint32_t>(changes->ranks, change); };
-  StripProgress* const progress = changes->progress;
-  std::uint32_t left[16];  // members of the class before the next change
-  std::uint32_t next[16];
-  std::uint32_t end[16];
-  std::uint32_t waiting = 0;
-  for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-    next[k] = begin + progress->changes[k];
-    end[k] = begin += changes->class_changes[k];
-    left[k] = next[k] < end[k] ? rank_of(next[k]) - progress->members[k] : k_never;
-    waiting += end[k] - next[k];
+class ComingChanges {
+ public:
+  ComingChanges(const ClassedChanges& changes, void* elements)
+      : changes_(changes), elements_(static_cast<char*>(elements)) {
+    list_classes(changes.bounds, changes.bound_count, class_of_);
+    for (std::uint32_t& left : left_) left = k_never;
+    for (std::uint32_t k = 0, begin = 0; k <= changes.bound_count; ++k) {
+      next_[k] = begin + changes.progress->changes[k];
+      end_[k] = begin += changes.class_changes[k];
+      if (next_[k] < end_[k]) left_[k] = rank_of(next_[k]) - changes.progress->members[k];
+      waiting_ += end_[k] - next_[k];
+    }
   }
-  const auto move_next = [&](std::uint32_t k, std::uint32_t i) {
-    T move = load<T>(changes->moves, next[k]);
-    if (changes->flips != nullptr && (changes->flips[i / 64] >> (i % 64) & 1) != 0) move = static_cast<T>(0 - move);
-    const T element = load<T>(elements, i);
-    store<T>(elements, i, ordered<T, order>(static_cast<T>(ordered<T, order>(element) + move)));
-    --waiting;
-    ++next[k];
-    left[k] = next[k] < end[k] ? rank_of(next[k]) - rank_of(next[k] - 1) - 1U : k_never;
-  };
-  const auto finish = [&] {
-    if (changes->blocks_left == 1) return waiting == 0;
-    for (std::uint32_t k = 0, begin = 0; k <= changes->bound_count; ++k) {
-      progress->changes[k] = next[k] - begin;
-      begin = end[k];
-      if (next[k] < end[k]) progress->members[k] = rank_of(next[k]) - left[k];
+
+  void make_those_in(std::uint32_t count) {
+    // Where there are many, one look per element takes less.
+    if (waiting_ / changes_.blocks_left > count / k_elements_per_look) {
+      look_at_each(count);
+    } else {
+      count_runs(count);
+    }
+  }
+
+  /// Brings the progress up to date; false where the block is the last of its strip and changes are left over.
+  bool finish() const {
+    if (changes_.blocks_left == 1) return waiting_ == 0;
+    for (std::uint32_t k = 0, begin = 0; k <= changes_.bound_count; ++k) {
+      changes_.progress->changes[k] = next_[k] - begin;
+      begin = end_[k];
+      if (next_[k] < end_[k]) changes_.progress->members[k] = rank_of(next_[k]) - left_[k];
     }
     return true;
-  };
-  if (waiting / changes->blocks_left > count / k_run) {
-    // Most runs would have one: one look per element takes less.
-    for (std::uint32_t i = 0; i < count && waiting > 0; ++i) {
-      const std::uint8_t k = class_of[context_of<T, order>(load<T>(elements, i))];
-      if (left[k]-- == 0) move_next(k, i);
-    }
-    return finish();
   }
-  const ClassCensus census(class_of);
-  for (std::uint32_t first = 0; first < count && waiting > 0; first += k_run) {
-    const std::uint32_t length = count - first < k_run ? count - first : k_run;
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-    for (std::uint32_t i = 0; i < length; ++i) {
-      const std::uint64_t* const one = census.of_context[context_of<T, order>(load<T>(elements, first + i))];
-      low += one[0];
-      high += one[1];
+
+ private:
+  static constexpr std::uint32_t k_elements_per_look = 16;
+
+  std::uint8_t context_at(std::uint32_t i) const { return context_of<T, order>(load<T>(elements_, i)); }
+  std::uint32_t rank_of(std::uint32_t change) const { return load<std::uint32_t>(changes_.ranks, change); }
+
+  /// Makes the next change of class k, whose element is the i-th.
+  void move_next(std::uint32_t k, std::uint32_t i) {
+    T move = load<T>(changes_.moves, next_[k]);
+    if (changes_.flips != nullptr && (changes_.flips[i / 64] >> (i % 64) & 1) != 0) move = static_cast<T>(0 - move);
+    store<T>(elements_, i, ordered<T, order>(static_cast<T>(ordered<T, order>(load<T>(elements_, i)) + move)));
+    --waiting_;
+    ++next_[k];
+    left_[k] = next_[k] < end_[k] ? rank_of(next_[k]) - rank_of(next_[k] - 1) - 1U : k_never;
+  }
+
+  void look_at_each(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count && waiting_ > 0; ++i) {
+      const std::uint8_t k = class_of_[context_at(i)];
+      if (left_[k]-- == 0) move_next(k, i);
     }
-    std::uint32_t members[16];
-    std::uint32_t found = 0;
-    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-      members[k] = static_cast<std::uint8_t>((k < 8 ? low : high) >> (k % 8 * 8));
-      found |= left[k] < members[k] ? 1U : 0U;
-    }
-    std::uint8_t classes[k_run];
-    if (found != 0) {
-      // No class has the number of what is not there.
-      for (std::uint32_t i = 0; i < k_run; ++i) {
-        classes[i] = i < length ? class_of[context_of<T, order>(load<T>(elements, first + i))] : 0xff;
-      }
-    }
-    for (std::uint32_t k = 0; k <= changes->bound_count; ++k) {
-      if (left[k] < members[k]) {
-        std::uint64_t behind = members_of(classes, k);  // the change that was made last
+  }
+
+  // Of each run the members of all classes are counted first; a change is looked for where its rank comes up.
+  void count_runs(std::uint32_t count) {
+    const ClassCensus census(class_of_);
+    std::uint8_t contexts[k_run] = {};
+    for (std::uint32_t first = 0; first < count && waiting_ > 0; first += k_run) {
+      const std::uint32_t length = count - first < k_run ? count - first : k_run;
+      list_contexts<T, order>(elements_ + first * sizeof(T), length, contexts);
+      std::uint8_t members[k_classes];
+      census.count(contexts, length, members);
+      for (std::uint32_t coming = classes_coming(members); coming != 0; coming &= coming - 1) {
+        const auto k = static_cast<std::uint32_t>(__builtin_ctz(coming));
+        const MembersOfRun of_class(contexts, contexts_of_class(changes_.bounds, changes_.bound_count, k));
+        std::uint32_t before = 0;  // members of the run
         do {
-          members[k] -= left[k] + 1;
-          for (; left[k] > 0; --left[k]) behind &= behind - 1;
-          move_next(k, first + static_cast<std::uint32_t>(__builtin_ctzll(behind)));
-          behind &= behind - 1;
-        } while (left[k] < members[k]);
+          before += left_[k];
+          move_next(k, first + of_class.find(before++));
+        } while (left_[k] < members[k] - before);
+        members[k] = static_cast<std::uint8_t>(members[k] - before);
       }
-      left[k] -= members[k];
+      for (std::uint32_t k = 0; k < k_classes; ++k) left_[k] -= members[k];
     }
   }
-  return finish();
+
+  /// A bit for each class whose next change is among so many members.
+  std::uint32_t classes_coming(const std::uint8_t (&members)[k_classes]) const {
+    std::uint8_t is_coming[k_classes];
+    for (std::uint32_t k = 0; k < k_classes; ++k) is_coming[k] = left_[k] < members[k] ? 1 : 0;
+    const auto bits_of = [&](std::uint32_t half) {
+      return static_cast<std::uint32_t>(load<std::uint64_t>(is_coming, half) * 0x0102040810204080 >> 56);
+    };
+    return bits_of(0) | bits_of(1) << 8;
+  }
+
+  const ClassedChanges& changes_;
+  char* elements_;
+  std::uint8_t class_of_[256];
+  std::uint32_t left_[k_classes];  // members of each class before its next change
+  std::uint32_t next_[k_classes];
+  std::uint32_t end_[k_classes];
+  std::uint32_t waiting_ = 0;
+};
+
+template <class T, Order order>
+bool apply_classed(void* elements, std::uint32_t count, const ClassedChanges* changes) {
+  ComingChanges<T, order> coming(*changes, elements);
+  coming.make_those_in(count);
+  return coming.finish();
 }
 
 template <class T, Order order>

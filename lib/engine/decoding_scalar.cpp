@@ -30,20 +30,31 @@ std::uint8_t decode_one(const DecodeTable& table, std::uint32_t& state, const st
 
 /// Whole rounds, as long as there are words for any.
 void decode_rounds(CodedPairs& stream) {
+  // In variables of its own: a symbol that is written might be a part of `stream` for all that a compiler knows.
   std::uint32_t state[k_lanes];
   for (std::uint32_t lane = 0; lane < k_lanes; ++lane) state[lane] = stream.states[lane];
+  const DecodeTable* const tables = stream.tables;
+  const std::uint8_t* const classes = stream.classes;
+  std::uint8_t* const gaps = stream.gaps;
+  std::uint8_t* const steps = stream.steps;
+  const std::uint8_t* words = stream.words;
+  const std::uint8_t* const words_end = stream.words_end;
+  const std::uint32_t count = stream.count;
+  std::uint32_t first = 0;
   // A round takes at most 16 words.
-  for (; stream.count >= k_lanes && stream.words_end - stream.words >= 32; stream.advance(k_lanes)) {
+  for (; count - first >= k_lanes && words_end - words >= 32; first += k_lanes) {
 #pragma GCC unroll 8
     for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-      stream.gaps[lane] = decode_one(stream.tables[2U * stream.classes[lane]], state[lane], stream.words);
+      gaps[first + lane] = decode_one(tables[2U * classes[first + lane]], state[lane], words);
     }
 #pragma GCC unroll 8
     for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
-      stream.steps[lane] = decode_one(stream.tables[2U * stream.classes[lane] + 1], state[lane], stream.words);
+      steps[first + lane] = decode_one(tables[2U * classes[first + lane] + 1], state[lane], words);
     }
   }
   for (std::uint32_t lane = 0; lane < k_lanes; ++lane) stream.states[lane] = state[lane];
+  stream.words = words;
+  stream.advance(first);
 }
 
 /// The last rounds, where there may be less than a word.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/class_runs_scalar.hpp"
 #include "engine/coding_scalar.hpp"
 #include "engine/decoding_scalar.hpp"
 #include "engine/kernel_elements.hpp"
@@ -54,15 +55,15 @@ void apply_changes(void* elements, const std::uint16_t* positions, const void* s
 }
 
 // In runs short enough for the first-level cache: two plain loops become vectors where one over all planes does not.
-constexpr std::size_t k_run = 256;
+constexpr std::size_t k_planes_run = 256;
 
 template <class T, Order order>
 void split_steps(const void* base, const void* next, std::uint32_t count, std::uint8_t* planes) {
-  for (std::size_t first = 0; first < count; first += k_run) {
-    const std::size_t length = count - first < k_run ? count - first : k_run;
+  for (std::size_t first = 0; first < count; first += k_planes_run) {
+    const std::size_t length = count - first < k_planes_run ? count - first : k_planes_run;
     const char* const from = static_cast<const char*>(base) + first * sizeof(T);
     const char* const to = static_cast<const char*>(next) + first * sizeof(T);
-    T steps[k_run];
+    T steps[k_planes_run];
     for (std::size_t i = 0; i < length; ++i) steps[i] = step_between<T, order>(load<T>(from, i), load<T>(to, i));
     for (std::size_t k = 0; k < sizeof(T); ++k) {
       std::uint8_t* const plane = planes + k * count + first;
@@ -82,30 +83,43 @@ void merge_steps(void* elements, std::uint32_t count, const std::uint8_t* planes
   }
 }
 
+/// How many elements of a run, of those before `end`, are of one class.
+std::uint8_t members_before(const std::uint8_t* contexts, ContextRange range, std::uint32_t end) {
+  const auto first_behind = static_cast<std::uint8_t>(end);
+  std::uint8_t members = 0;
+  for (std::uint8_t i = 0; i < k_run; ++i) {
+    const std::uint8_t is_before = i < first_behind ? 1 : 0;
+    const std::uint8_t is_member = range.has(contexts[i]) ? 1 : 0;
+    members = static_cast<std::uint8_t>(members + (is_before & is_member));
+  }
+  return members;
+}
+
 template <class T, Order order>
 void rank_changes(const void* elements, std::uint32_t count, const std::uint8_t* bounds, std::uint32_t bound_count,
                   const std::uint16_t* positions, std::uint32_t changes, std::uint16_t* ranks,
                   std::uint8_t* change_classes, std::uint32_t* all_members) {
   std::uint8_t class_of[256];
   list_classes(bounds, bound_count, class_of);
-  // Counted in turn: one of the class of the last element would wait for that to be counted.
-  std::uint32_t members[4][16] = {};
-  const auto class_at = [&](std::uint32_t at) { return class_of[context_of<T, order>(load<T>(elements, at))]; };
-  std::uint32_t at = 0;
-  const auto count_up_to = [&](std::uint32_t end) {
-    for (; at + 4 <= end; at += 4) {
-      for (std::uint32_t k = 0; k < 4; ++k) ++members[k][class_at(at + k)];
+  const ClassCensus census(class_of);
+  std::uint32_t before_run[k_classes] = {};
+  std::uint8_t contexts[k_run] = {};
+  std::uint32_t change = 0;
+  for (std::uint32_t first = 0; first < count; first += k_run) {
+    const std::uint32_t length = count - first < k_run ? count - first : k_run;
+    list_contexts<T, order>(static_cast<const char*>(elements) + first * sizeof(T), length, contexts);
+    for (; change < changes && positions[change] < first + length; ++change) {
+      const std::uint32_t in_run = positions[change] - first;
+      const std::uint8_t k = class_of[contexts[in_run]];
+      const ContextRange range = contexts_of_class(bounds, bound_count, k);
+      change_classes[change] = k;
+      ranks[change] = static_cast<std::uint16_t>(before_run[k] + members_before(contexts, range, in_run));
     }
-    for (; at < end; ++at) ++members[at % 4][class_at(at)];
-  };
-  const auto counted = [&](std::uint32_t k) { return members[0][k] + members[1][k] + members[2][k] + members[3][k]; };
-  for (std::uint32_t i = 0; i < changes; ++i) {
-    count_up_to(positions[i]);
-    change_classes[i] = class_at(at);
-    ranks[i] = static_cast<std::uint16_t>(counted(change_classes[i]));
+    std::uint8_t members[k_classes];
+    census.count(contexts, length, members);
+    for (std::uint32_t k = 0; k < k_classes; ++k) before_run[k] += members[k];
   }
-  count_up_to(count);
-  for (std::uint32_t k = 0; k < 16; ++k) all_members[k] = counted(k);
+  for (std::uint32_t k = 0; k < k_classes; ++k) all_members[k] = before_run[k];
 }
 
 template <class T, Order order>
