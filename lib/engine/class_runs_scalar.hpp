@@ -5,7 +5,6 @@
 
 #include "engine/kernel_elements.hpp"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace wdelta {
