@@ -2,7 +2,7 @@
 """Strings of bits, as "Classed blocks" and "Groups" of wdelta-delta(5) have them: the lowest bit of a byte first; and
 the codes of numbers in them."""
 
-from refusal import require
+from refusal import Refused, require
 
 MOST_ZEROS = 8  # before a number in the shorter code
 MOST_GOLOMB_ZEROS = 32  # before one in the exponential Golomb code
@@ -13,40 +13,47 @@ class BitReader:
 
     def __init__(self, content, what):
         self._content, self._at, self._what = bytes(content), 0, what
+        self._size_bits = 8 * len(self._content)
 
     def take(self, bits):
-        end = self._at + bits
-        require(end <= 8 * len(self._content), f"{self._what}: cut")
-        number = int.from_bytes(self._content[self._at // 8:(end + 7) // 8], "little") >> self._at % 8
-        self._at = end
+        number = self._ahead(bits)
+        self._skip(bits)
         return number & (1 << bits) - 1
 
     def golomb(self, order):
         """A number in the exponential Golomb code of that order."""
-        zeros = self._zeros_ahead()
-        self._skip(min(zeros, MOST_GOLOMB_ZEROS) + 1)
-        require(zeros <= MOST_GOLOMB_ZEROS, f"{self._what}: more than {MOST_GOLOMB_ZEROS} zero bits before a number")
+        ahead = self._ahead(2 * MOST_GOLOMB_ZEROS + order + 1)
+        zeros = self._zeros(ahead)
+        if zeros > MOST_GOLOMB_ZEROS:
+            self._skip(MOST_GOLOMB_ZEROS + 1)
+            raise Refused(f"{self._what}: more than {MOST_GOLOMB_ZEROS} zero bits before a number")
         below = zeros + order
-        return (1 << below | self.take(below)) - (1 << order)
+        self._skip(zeros + 1 + below)
+        return (1 << below | ahead >> zeros + 1 & (1 << below) - 1) - (1 << order)
 
     def shorter(self, order):
         """A number in the code that is shorter for most differences, of that order."""
-        zeros = self._zeros_ahead()
+        zeros = self._zeros(self._ahead(MOST_ZEROS))
         if zeros >= MOST_ZEROS:
             self._skip(MOST_ZEROS)
             return (MOST_ZEROS << order) + self.golomb(order)
         self._skip(zeros + 1)
         return (zeros << order) + self.take(order)
 
-    def _zeros_ahead(self):
-        """How many zero bits come next; more than any number may have where no 1 is near."""
-        at, end = self._at // 8, (self._at + MOST_GOLOMB_ZEROS) // 8 + 1
-        ahead = int.from_bytes(self._content[at:end], "little") >> self._at % 8
+    def _ahead(self, bits):
+        """So many bits that come next, and maybe more above them; behind the end all are zero."""
+        first = self._at // 8
+        return int.from_bytes(self._content[first:(self._at + bits + 7) // 8], "little") >> self._at % 8
+
+    @staticmethod
+    def _zeros(ahead):
+        """How many zero bits are the lowest; more than any number may have where there is no 1."""
         return (ahead & -ahead).bit_length() - 1 if ahead else MOST_GOLOMB_ZEROS + 1
 
     def _skip(self, bits):
         self._at += bits
-        require(self._at <= 8 * len(self._content), f"{self._what}: cut")
+        if self._at > self._size_bits:
+            raise Refused(f"{self._what}: cut")
 
     def bytes_taken(self):
         """Those that were begun."""
@@ -54,7 +61,7 @@ class BitReader:
 
     def finish(self):
         """Nothing but zeros is left, and they fill no byte."""
-        left = 8 * len(self._content) - self._at
+        left = self._size_bits - self._at
         require(left < 8, f"{self._what}: bytes are left over")
         require(self.take(left) == 0, f"{self._what}: bits are left over")
 

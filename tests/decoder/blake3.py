@@ -2,7 +2,8 @@
 """BLAKE3 (hash and keyed mode, 32 bytes of output) in plain Python.
 
 Many chunks are hashed at once: the same 32-bit word of every chunk lies in one large integer, one chunk per 64-bit
-lane, so that one addition or XOR of Python serves all of them. The upper half of a lane takes the carries.
+lane, so that one addition or XOR of Python serves all of them. The upper half of a lane takes the carries. And the four
+words of a row of the state lie side by side, as four mixes are the same.
 """
 
 import shutil
@@ -12,8 +13,19 @@ from functools import lru_cache
 
 _IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
 _PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
-_MIXES = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
-          (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+
+
+def _schedule():
+    """Which words of the message are mixed in: for each round, for columns and for diagonals, those that the four mixes
+    take first, and those that they take second."""
+    order, rounds = list(range(16)), []
+    for _ in range(7):
+        rounds.append(((order[0:8:2], order[1:8:2]), (order[8::2], order[9::2])))
+        order = [order[i] for i in _PERMUTATION]
+    return rounds
+
+
+_SCHEDULE = _schedule()
 _CHUNK_START, _CHUNK_END, _PARENT, _ROOT, _KEYED = 1, 2, 4, 8, 16
 _HASH = (_IV, 0)  # a mode: what every chain starts from, and a flag for every compression
 _CHUNK, _BLOCK = 1024, 64
@@ -22,7 +34,7 @@ _LANES = 1024
 
 # The rule for which implementation hashes: from this size on the b3sum command where the system has it, else and below
 # this module. test_vectors in decoder_test.py hold this module to the official vectors.
-_B3SUM_FROM = 1 << 20
+_B3SUM_FROM = 1 << 16
 
 
 @lru_cache(maxsize=64)
@@ -30,31 +42,48 @@ def _ones(lanes):
     return int.from_bytes(b"\1\0\0\0\0\0\0\0" * lanes, "little")
 
 
+def _row(words, width):
+    """Four words side by side in one integer; each takes the bits of width."""
+    first, second, third, fourth = words
+    return first | second << width | third << 2 * width | fourth << 3 * width
+
+
+def _turned(row, words, width, mask):
+    """A row with the word that is so many words from the first in front."""
+    return (row >> words * width | row << (4 - words) * width) & mask
+
+
+def _mix(a, b, c, d, first, second, mask):
+    """Four mixes at once; the rows first and second are the words of the message that each takes."""
+    a = (a + b + first) & mask
+    d ^= a
+    d = (d >> 16 | d << 16) & mask
+    c = (c + d) & mask
+    b ^= c
+    b = (b >> 12 | b << 20) & mask
+    a = (a + b + second) & mask
+    d ^= a
+    d = (d >> 8 | d << 24) & mask
+    c = (c + d) & mask
+    b ^= c
+    return a, (b >> 7 | b << 25) & mask, c, d
+
+
 def _compress(chain, words, counters, length, flags, lanes):
     """One compression in each lane; chain, words and counters are packed, length and flags hold for all lanes."""
-    ones = _ones(lanes)
-    mask = ones * 0xFFFFFFFF
-    v = list(chain) + [word * ones for word in _IV[:4]]
-    v += [counters & mask, (counters >> 32) & mask, length * ones, flags * ones]
-    m = words
-    for round_number in range(7):
-        if round_number:
-            m = [m[i] for i in _PERMUTATION]
-        for mix, (a, b, c, d) in enumerate(_MIXES):
-            va, vb, vc, vd = v[a], v[b], v[c], v[d]
-            va = (va + vb + m[2 * mix]) & mask
-            vd ^= va
-            vd = (vd >> 16 | vd << 16) & mask
-            vc = (vc + vd) & mask
-            vb ^= vc
-            vb = (vb >> 12 | vb << 20) & mask
-            va = (va + vb + m[2 * mix + 1]) & mask
-            vd ^= va
-            vd = (vd >> 8 | vd << 24) & mask
-            vc = (vc + vd) & mask
-            vb ^= vc
-            v[a], v[b], v[c], v[d] = va, (vb >> 7 | vb << 25) & mask, vc, vd
-    return [v[i] ^ v[i + 8] for i in range(8)]
+    ones, width = _ones(lanes), 64 * lanes
+    mask, mask_of_word = _ones(4 * lanes) * 0xFFFFFFFF, ones * 0xFFFFFFFF
+    a, b = _row(chain[:4], width), _row(chain[4:], width)
+    c = _row([word * ones for word in _IV[:4]], width)
+    d = _row((counters & mask_of_word, counters >> 32 & mask_of_word, length * ones, flags * ones), width)
+    for columns, diagonals in _SCHEDULE:
+        firsts, seconds = (_row([words[i] for i in order], width) for order in columns)
+        a, b, c, d = _mix(a, b, c, d, firsts, seconds, mask)
+        b, c, d = _turned(b, 1, width, mask), _turned(c, 2, width, mask), _turned(d, 3, width, mask)
+        firsts, seconds = (_row([words[i] for i in order], width) for order in diagonals)
+        a, b, c, d = _mix(a, b, c, d, firsts, seconds, mask)
+        b, c, d = _turned(b, 3, width, mask), _turned(c, 2, width, mask), _turned(d, 1, width, mask)
+    return [row >> at * width & mask_of_word for row in (a ^ c, b ^ d) for at in range(4)]
 
 
 def _little_words(piece):

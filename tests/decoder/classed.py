@@ -9,7 +9,7 @@ from itertools import islice
 from bits import BitReader
 from elements import BLOCK_ELEMENTS, elements_of, order
 from frequencies import TOTAL, bucket_start
-from refusal import require
+from refusal import Refused, require
 
 LOW, HIGH = 1 << 15, 1 << 16  # where a coder's state ends
 MOST_CHANGES = 65536  # of a batch
@@ -79,7 +79,8 @@ class ClassedStrip:
             # Each class begins anew.
             rank = (rank if number == before else -1) + 1 + gap
             before = number
-            require(rank < len(places[number]), f"{self._what}: a change lies behind the end of its class")
+            if rank >= len(places[number]):
+                raise Refused(f"{self._what}: a change lies behind the end of its class")
             place = places[number][rank]
             sign ^= self._group.turned(self._begin + place)
             ordered = order(old[place], bits) if floating else old[place]

@@ -52,8 +52,7 @@ def steps_between(base, result, width, floating):
 
 def encode_block(mode, base, result, width, floating, framed=False):
     """One coded block from bytes; empty where nothing changed, if mode is sparse."""
-    elements = [[int.from_bytes(side[i:i + width], "little") for i in range(0, len(side), width)]
-                for side in (base, result)]
+    elements = [elements_of(side, width) for side in (base, result)]
     if mode == AFRESH:
         steps = steps_between([0] * len(elements[1]), elements[1], width, floating)
         return make_afresh(steps, width, raw_frame if framed else None)

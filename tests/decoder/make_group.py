@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tiny encoder of groups with parameters by wdelta-delta(5), for tests only: correct, and no smaller than asked."""
 
-from collections import namedtuple
+from collections import Counter, namedtuple
 from itertools import compress
+from operator import ne
 
 from bits import BitWriter
 from classed import HIGH, LOW, coder_count, places_of_classes
@@ -59,28 +60,25 @@ def _changes(old, new, begin, masks, width, floating):
     half, changes = 1 << (8 * width - 1), []
     places_of = places_of_classes(old, masks, begin, width, floating)
     old, new = elements_of(old, width), elements_of(new, width)
+    changed = list(map(ne, old, new))
     for number, places in enumerate(places_of):
-        gap = 0
-        for place in places:
-            if old[place] == new[place]:
-                gap += 1
-                continue
+        before = -1
+        for rank, place in compress(enumerate(places), map(changed.__getitem__, places)):
             ends = [order(side[place], 8 * width) if floating else side[place] for side in (old, new)]
             upwards = (ends[1] - ends[0]) % (2 * half)
             # What is half of all numbers away may go either way.
             sign = int(upwards > half or upwards == half and place & 1)
-            changes.append(Change(number, gap, 2 * half - upwards if sign else upwards,
+            changes.append(Change(number, rank - before - 1, 2 * half - upwards if sign else upwards,
                                    sign ^ masks.turned(begin + place)))
-            gap = 0
+            before = rank
     return changes
 
 
 def _weight_codes(values, odd):
     """Codes of weights for the buckets of values, nearest from above to how often each is there."""
-    counts = [0] * (max(bucket_of(value)[0] for value in values) + 1)
-    for value in values:
-        counts[bucket_of(value)[0]] += 1
-    codes = [next(code for code in range(64) if weight_of(code) >= count) if count else 0 for count in counts]
+    counts = Counter(bucket_of(value)[0] for value in values)
+    codes = [next(code for code in range(64) if weight_of(code) >= counts[bucket]) if counts[bucket] else 0
+             for bucket in range(max(counts) + 1)]
     if odd:
         codes = [code or 1 for code in codes]
     return codes
@@ -302,13 +300,16 @@ def make_group(strips, first_element, row, width, floating, grouping, reference=
         put_differences(bits, differences, masks.head)
         told = referring(reference.told, differences, Shape(width, row, 0, (), grouping.strip))
     else:
-        told = [_told(number, [one for one in changes if one.of == number], masks, grouping, 1 << (8 * width - 1))
-                for number in masks.classes]
+        of_class = [[] for _ in masks.classes]
+        for one in changes:
+            of_class[one.of].append(one)
+        told = [_told(number, own, masks, grouping, 1 << (8 * width - 1)) for number, own in enumerate(of_class)]
         put_classes(bits, masks.bounds, told, masks.head)
     used = [number for number in masks.classes if told[number]]
     counts = CountWriter(bits, len(used), reference and reference.weights())
     for own in changes_of:
-        counts.put([sum(one.of == number for one in own) for number in used] if own else None)
+        of_class = Counter(one.of for one in own)
+        counts.put([of_class[number] for number in used] if own else None)
     if masks.columns is not None:
         _put_mask(bits, masks.columns, row)
     if masks.rows is not None:

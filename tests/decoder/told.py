@@ -6,7 +6,7 @@ from collections import namedtuple
 from counts import log
 from elements import signed_of
 from frequencies import probability_weights, weight_of
-from refusal import require
+from refusal import Refused, require
 
 NO_SIGNS = 128  # the probability of a sign in 1/256 where there is no mask
 
@@ -102,7 +102,8 @@ class Classes:
         return expected + signed_of(self._bits.golomb(order))
 
     def _within(self, number, least, most, message):
-        require(least <= number <= most, f"{self._what}: {message.format(number)}")
+        if not least <= number <= most:
+            raise Refused(f"{self._what}: {message.format(number)}")
         return number
 
     def _gap_buckets(self, number):
