@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -58,8 +57,10 @@ inline void put_file(const std::filesystem::path& path, std::span<const std::uin
 
 inline std::string get_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string content(std::filesystem::file_size(path), '\0');
+  if (!file.read(content.data(), static_cast<std::streamsize>(content.size())))
+    throw std::runtime_error("cannot read " + path.string());
+  return content;
 }
 
 /// All files below a directory with their content, by place; without wdelta's own state.
