@@ -97,23 +97,24 @@ class GroupCoders {
   /// Encodes with every engine, decodes with every engine. Returns what is wrong, or nothing.
   std::string wrong_with(const std::vector<std::uint8_t>& base, const std::vector<std::uint8_t>& next, ElementType type,
                          const MatrixPlace& place = {}) {
+    const std::vector<BlockSummary> by_the_page = summaries_by_the_page(base, next, type);
+    const GroupShape shape = shape_of(base.size(), type, place);
     for (std::size_t i = 0; i < encoders_.size(); ++i) {
       CodedGroup& made = i == 0 ? coded : other_;
       encode_group(encoders_[i], base, next, type, place, made);
       if (made.parameters != coded.parameters) return names_[i] + ": other parameters than " + names_[0];
       if (made.bytes != coded.bytes) return names_[i] + ": other bytes than " + names_[0];
       if (made.reference != coded.reference) return names_[i] + ": another reference than " + names_[0];
-      if (const char* const wrong = wrong_summary(made, base, next, type, place)) return names_[i] + ": " + wrong;
+      if (const char* const wrong = wrong_summary(made, by_the_page, shape)) return names_[i] + ": " + wrong;
     }
     if (compared_->takes_compared(type)) {
       encode_compared_group(*compared_, base, next, type, place, other_);
       if (other_.parameters != coded.parameters) return "compared elsewhere: other parameters";
       if (other_.bytes != coded.bytes) return "compared elsewhere: other bytes";
       if (other_.reference != coded.reference) return "compared elsewhere: another reference";
-      if (const char* const wrong = wrong_summary(other_, base, next, type, place))
+      if (const char* const wrong = wrong_summary(other_, by_the_page, shape))
         return std::string("compared elsewhere: ") + wrong;
     }
-    const GroupShape shape = shape_of(base.size(), type, place);
     std::optional<GroupReference> reference;
     if (coded.reference > told_.size()) return "refers to a group that is not there";
     if (coded.reference != 0) {
@@ -142,29 +143,38 @@ class GroupCoders {
   CodedGroup coded;
 
  private:
-  static const char* wrong_summary(const CodedGroup& made, const std::vector<std::uint8_t>& base,
-                                   const std::vector<std::uint8_t>& next, ElementType type, const MatrixPlace& place) {
+  /// But for the modes.
+  static std::vector<BlockSummary> summaries_by_the_page(const std::vector<std::uint8_t>& base,
+                                                         const std::vector<std::uint8_t>& next, ElementType type) {
+    std::vector<BlockSummary> summaries;
+    each_block_of(base.size(), type, [&](std::size_t, std::size_t begin, std::size_t size) {
+      BlockSummary& summary = summaries.emplace_back();
+      for (std::size_t i = begin; i < begin + size; i += type.width_bytes) {
+        const std::uint64_t step = step_by_the_page(get(base.data() + i, 0, type.width_bytes),
+                                                    get(next.data() + i, 0, type.width_bytes), type);
+        summary.changes += step != 0;
+        summary.largest_step = std::max(summary.largest_step, step / 2 + step % 2);
+      }
+    });
+    return summaries;
+  }
+
+  static const char* wrong_summary(const CodedGroup& made, const std::vector<BlockSummary>& by_the_page,
+                                   const GroupShape& shape) {
     const char* wrong = nullptr;
     const std::uint64_t in_batch = made.strips_in_batch;
     const bool may_be_alone = in_batch == 1 && made.blocks_in_strip == 1;
-    const Strips strips = with_strips(shape_of(base.size(), type, place), made.blocks_in_strip).strips();
-    if (made.blocks.size() != strips.block_count ||
+    const Strips strips = with_strips(shape, made.blocks_in_strip).strips();
+    if (made.blocks.size() != strips.block_count || made.blocks.size() != by_the_page.size() ||
         made.batch_bytes.size() != (strips.count() + in_batch - 1) / in_batch)
       return "blocks or batches are missing";
     std::vector<std::uint64_t> changes_in_batch(made.batch_bytes.size());
     std::size_t coded = 0;
     bool any_classed = false;
-    each_block_of(base.size(), type, [&](std::size_t block, std::size_t begin, std::size_t size) {
-      std::uint32_t changes = 0;
-      std::uint64_t largest = 0;
-      for (std::size_t i = begin; i < begin + size; i += type.width_bytes) {
-        const std::uint64_t step = step_by_the_page(get(base.data() + i, 0, type.width_bytes),
-                                                    get(next.data() + i, 0, type.width_bytes), type);
-        changes += step != 0;
-        largest = std::max(largest, step / 2 + step % 2);
-      }
+    for (std::size_t block = 0; block < made.blocks.size(); ++block) {
       const BlockSummary& summary = made.blocks[block];
-      if (summary.changes != changes || summary.largest_step != largest) wrong = "summary";
+      const std::uint32_t changes = by_the_page[block].changes;
+      if (summary.changes != changes || summary.largest_step != by_the_page[block].largest_step) wrong = "summary";
       if ((changes == 0) != (summary.mode == BlockMode::same)) wrong = "mode of a block without changes, or with some";
       const bool is_alone = summary.mode != BlockMode::same && summary.mode != BlockMode::classed;
       if (is_alone && (!may_be_alone || (made.bytes[coded] & 0x0f) != static_cast<std::uint8_t>(summary.mode)))
@@ -172,7 +182,7 @@ class GroupCoders {
       any_classed |= summary.mode == BlockMode::classed;
       changes_in_batch[strips.of(block) / in_batch] += changes;
       if (may_be_alone) coded += made.batch_bytes[block];
-    });
+    }
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < made.batch_bytes.size(); ++i) {
       bytes += made.batch_bytes[i];

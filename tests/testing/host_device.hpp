@@ -57,7 +57,7 @@ class HostDeviceMemory final : public DeviceMemory {
     }
     std::int64_t most = traffic_->most_held_bytes;
     while (held > most && !traffic_->most_held_bytes.compare_exchange_weak(most, held)) continue;
-    memory_ = std::make_unique<std::uint8_t[]>(size_bytes + 256);
+    memory_ = std::make_unique_for_overwrite<std::uint8_t[]>(size_bytes + 256);
     std::memset(memory_.get(), 0xa5, size_bytes + 256);
   }
   ~HostDeviceMemory() override { traffic_->held_bytes -= static_cast<std::int64_t>(size_bytes_); }
