@@ -12,7 +12,7 @@ set -eu
 packages() {
   # What a program of the tests can do without is left to the tests: they skip by name.
   wanted="build-essential cmake ninja-build pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev \
-libcurl4-openssl-dev libssl-dev doctest-dev libbenchmark-dev python3 zstd b3sum mandoc \
+libcurl4-openssl-dev libssl-dev doctest-dev libbenchmark-dev python3 python3-venv zstd b3sum mandoc \
 clang-format qemu-user-static zsh fish jq $*"
   command -v dpkg-query >/dev/null || { echo "setup: no dpkg here: install by hand: $wanted"; return; }
   missing=""
