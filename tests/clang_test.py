@@ -50,6 +50,8 @@ def reading(command):
     words = shlex.split(command["command"])
     if Path(command["file"]).suffix not in COMPILERS:
         return None
+    if any(word.endswith("/avx512_model") for word in words):  # where intrinsics are functions, as they are to GCC alone
+        return None
     if not all(any(map(source.is_relative_to, FOLDERS)) for source in sources_of(command)):
         return None
     kept = [command["file"]]
