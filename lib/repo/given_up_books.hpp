@@ -38,8 +38,8 @@ struct BookChanges {
 BookChanges changes_of_books(const History& history, const std::vector<NamedCommit>& ever_named, const GcTime& time,
                              const Store& store);
 
-/// Carries them out in an order in which every commit can be had at each moment. A commit that has got a name since the
-/// history was read is wanted: its books stay, and it is taken from `changes.given_up`.
+/// Carries them out: new books are there before old ones go. A commit that has got a name since the history was read is
+/// wanted: its books stay, and it is taken from `changes.given_up`.
 void carry_out(BookChanges& changes, Repository& repository, const History& history, const GcTime& time);
 
 }  // namespace wdelta

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The intrinsics of AVX-512 that the engine's kernels use, in plain C++: with this folder before the system's in the
 // include path, the kernels compile for a processor with AVX2, and do there what they do with AVX-512. What each
-// returns follows the Operation sections of Intel's Software Developer's Manual, volume 2, whose instruction is in the
-// comment wherever the name does not say it; intrinsics.cpp holds them to a processor that has them.
+// returns follows the Operation sections of Intel's Software Developer's Manual, volume 2; intrinsics.cpp holds them to
+// a processor that has them.
 //
 // They stand in the kernels' namespace, where they hide those of the compiler. Masked loads and stores touch no byte of
 // a lane whose bit is not set, so that a sanitizer sees what an AVX-512 processor would.
@@ -206,11 +206,16 @@ inline __m512i _mm512_loadu_si512(const void* from) {
   std::memcpy(&vector, from, 64);
   return vector;
 }
-inline __m512i _mm512_load_si512(const void* from) {
-  return *static_cast<const __m512i*>(from);  // dies, as vmovdqa64 does, where the address is not aligned
-}
 inline void _mm512_storeu_si512(void* to, __m512i a) { std::memcpy(to, &a, 64); }
-inline void _mm512_store_si512(void* to, __m512i a) { *static_cast<__m512i*>(to) = a; }
+// These die, as vmovdqa64 does, where the address is not one of 64 bytes.
+inline __m512i _mm512_load_si512(const void* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % 64 != 0) __builtin_trap();
+  return _mm512_loadu_si512(from);
+}
+inline void _mm512_store_si512(void* to, __m512i a) {
+  if (reinterpret_cast<std::uintptr_t>(to) % 64 != 0) __builtin_trap();
+  _mm512_storeu_si512(to, a);
+}
 inline __m512i _mm512_maskz_loadu_epi8(__mmask64 k, const void* from) {
   return loaded<__m512i, U8>(__m512i{}, k, from);
 }
@@ -335,9 +340,6 @@ inline __m512i _mm512_mask_add_epi8(__m512i otherwise, __mmask64 k, __m512i a, _
 inline __m512i _mm512_mask_add_epi16(__m512i otherwise, __mmask32 k, __m512i a, __m512i b) {
   return masked<U16>(otherwise, k, _mm512_add_epi16(a, b));
 }
-inline __m512i _mm512_mask_add_epi32(__m512i otherwise, __mmask16 k, __m512i a, __m512i b) {
-  return masked<U32>(otherwise, k, _mm512_add_epi32(a, b));
-}
 inline __m512i _mm512_maskz_add_epi32(__mmask16 k, __m512i a, __m512i b) {
   return zeroed<U32>(k, _mm512_add_epi32(a, b));
 }
@@ -399,9 +401,6 @@ inline __mmask64 _mm512_mask_cmplt_epu8_mask(__mmask64 k, __m512i a, __m512i b) 
 }
 inline __mmask32 _mm512_mask_cmplt_epu16_mask(__mmask32 k, __m512i a, __m512i b) {
   return k & static_cast<__mmask32>(mask_of<U16>(a, b, std::less<>()));
-}
-inline __mmask16 _mm512_cmplt_epu32_mask(__m512i a, __m512i b) {
-  return static_cast<__mmask16>(mask_of<U32>(a, b, std::less<>()));
 }
 inline __mmask16 _mm512_cmpgt_epu32_mask(__m512i a, __m512i b) {
   return static_cast<__mmask16>(mask_of<U32>(a, b, std::greater<>()));
@@ -500,19 +499,6 @@ inline __m512i _mm512_maskz_permutex_epi64(__mmask8 k, __m512i a, int order) {
 // Two times 128 bits of `a`, then two of `b`.
 inline __m512i _mm512_shuffle_i64x2(__m512i a, __m512i b, int order) {
   return arranged<U64>(a, b, [&](std::size_t i) { return (i < 4 ? 0 : 8) + 2 * (order >> 2 * (i / 2) & 3) + i % 2; });
-}
-inline __m512i _mm512_shuffle_i32x4(__m512i a, __m512i b, int order) { return _mm512_shuffle_i64x2(a, b, order); }
-inline __m512i _mm512_unpacklo_epi32(__m512i a, __m512i b) {
-  return arranged<U32>(a, b, [](std::size_t i) { return i / 4 * 4 + i % 4 / 2 + (i % 2 == 0 ? 0 : 16); });
-}
-inline __m512i _mm512_unpackhi_epi32(__m512i a, __m512i b) {
-  return arranged<U32>(a, b, [](std::size_t i) { return i / 4 * 4 + i % 4 / 2 + 2 + (i % 2 == 0 ? 0 : 16); });
-}
-inline __m512i _mm512_unpacklo_epi64(__m512i a, __m512i b) {
-  return arranged<U64>(a, b, [](std::size_t i) { return i % 2 == 0 ? i : i - 1 + 8; });
-}
-inline __m512i _mm512_unpackhi_epi64(__m512i a, __m512i b) {
-  return arranged<U64>(a, b, [](std::size_t i) { return i % 2 == 0 ? i + 1 : i + 8; });
 }
 // `b`, then `a`, from lane `by` on.
 inline __m512i _mm512_alignr_epi32(__m512i a, __m512i b, int by) {

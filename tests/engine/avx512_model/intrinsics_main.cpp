@@ -5,6 +5,7 @@
 #include "engine/avx512_model/intrinsics.hpp"
 #include "testing/random.hpp"
 
+#include <cstdint>
 #include <cstdio>
 
 int main() {
@@ -13,6 +14,7 @@ int main() {
     return 77;
   }
   const int wrong = wdelta::testing::wrong_intrinsics(wdelta::testing::seed());
-  std::printf("%d intrinsics of the model are wrong\n", wrong);
+  std::printf("%d intrinsics of the model are wrong, WDELTA_SEED=%ju\n", wrong,
+              std::uintmax_t{wdelta::testing::seed()});
   return wrong == 0 ? 0 : 1;
 }
