@@ -16,8 +16,8 @@ constexpr Command k_commands[] = {
     {"squash", "fold a stretch of the history into one delta or an anchor", add_squash},
     {"gc", "remove what nothing needs any more", add_gc},
     {"stats", "what a repository holds, and what that takes", add_stats},
-    {"branch", "list branches, make one, or move one to another commit", add_branch},
-    {"tag", "name a commit, or list the names", add_tag},
+    {"branch", "list branches, make one, move one to another commit, or delete one", add_branch},
+    {"tag", "name a commit, list the names, or delete one", add_tag},
     {"help", "open the manual of a command", add_help},
 };
 }  // namespace

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/printable.hpp"
 #include "context.hpp"
 #include "format.hpp"
+#include "repo/all_commits.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -15,6 +18,7 @@ namespace {
 struct LogArguments {
   std::string location;
   std::size_t count = SIZE_MAX;
+  bool all = false;
 };
 
 // Branches and tags by the commit that they name.
@@ -54,9 +58,24 @@ void print_forks(const Repository& repository, const std::string& branch, Contex
   }
 }
 
+int print_all(const Repository& repository, std::size_t most, Context& context) {
+  auto names = names_of_commits(repository);
+  for (const Fork& fork : repository.refs().forks(RefKind::branch))
+    names[fork.commit].push_back("fork of " + fork.name);
+  std::vector<CommitSummary> commits = all_commits(repository, context.execution());
+  commits.resize(std::min(commits.size(), most));
+  for (const CommitSummary& commit : commits) print(commit, names[commit.id], context);
+  return 0;
+}
+
 int run_log(const LogArguments& arguments, Context& context) {
   const Location location = parse_location(arguments.location, context.default_repository);
+  if (arguments.all && !location.revision.empty()) {
+    throw Error(Fault::usage, arguments.location, "names a revision, and --all begins nowhere",
+                "leave out the revision, or --all");
+  }
   const Repository repository = open_repository(location.repository, context);
+  if (arguments.all) return print_all(repository, arguments.count, context);
   const auto names = names_of_commits(repository);
   std::size_t printed = 0;
   repository.walk(repository.commit_at(location.revision), [&](const CommitSummary& commit) {
@@ -81,6 +100,7 @@ void add_log(CLI::App& app, Context& context) {
   declare(app, "-n,--max-count", arguments->count, "Print at most this many commits")
       .check(whole_number)
       .value_name("N");
+  declare_flag(app, "-a,--all", arguments->all, "Print every commit there is, whether a name leads to it or not");
   declare_run(app, context, [arguments, &context] { return run_log(*arguments, context); });
 }
 

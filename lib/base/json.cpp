@@ -226,7 +226,8 @@ std::string seal(Json json) {
   return text;
 }
 
-ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object) {
+ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object,
+                       std::uint64_t newest) {
   const std::string_view tail =
       text.size() < k_seal_bytes ? std::string_view() : text.substr(text.size() - k_seal_bytes);
   if (!tail.starts_with(k_seal_begin) || !tail.ends_with(k_seal_end) ||
@@ -234,7 +235,7 @@ ParsedJson open_sealed(std::string_view text, std::string_view format, const std
     throw Error(Fault::corrupt, object, "its digest does not match its content: it was cut or changed");
   }
   ParsedJson json = parse_json(text, object);
-  require_format(json, format, object);
+  require_format(json, format, object, newest);
   return json;
 }
 

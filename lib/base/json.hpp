@@ -44,9 +44,10 @@ void append_member(Json& object, std::string name, Json value);
 /// A sealed document is a JSON object whose last member, "digest", is the BLAKE3 digest of the very text with the 64
 /// digits of that value replaced by 0: any flipped byte shows. `json` must be an object without that member.
 std::string seal(Json json);
-/// Parses a sealed document and checks its seal, `format` and `version`. Throws corrupt, or unsupported for another
-/// version.
-ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object);
+/// Parses a sealed document and checks its seal, `format` and `version`, which may be up to `newest`. Throws corrupt,
+/// or unsupported for another version.
+ParsedJson open_sealed(std::string_view text, std::string_view format, const std::string& object,
+                       std::uint64_t newest = 1);
 
 /// Checks members "format" and "version" of a document, which may be up to `newest`; throws as open_sealed() does.
 /// Returns the version.

@@ -9,7 +9,7 @@
 
 namespace wdelta {
 
-Digest EntryCheck::check(const std::string& key, const Read& read) {
+std::optional<Digest> EntryCheck::check(const std::string& key, const Read& read) {
   const std::size_t slash = key.rfind('/');
   const std::string folder = key.substr(0, slash);
   const std::string last_part = key.substr(slash + 1);
@@ -17,8 +17,8 @@ Digest EntryCheck::check(const std::string& key, const Read& read) {
                                 : check_numbered(folder, last_part, key, read);
 }
 
-Digest EntryCheck::check_numbered(const std::string& folder, const std::string& last_part, const std::string& key,
-                                  const Read& read) {
+std::optional<Digest> EntryCheck::check_numbered(const std::string& folder, const std::string& last_part,
+                                                 const std::string& key, const Read& read) {
   if (!is_entry_number(last_part)) throw Error(Fault::corrupt, key, "has no name of an entry");
   const std::uint64_t number = parse_entry_number(last_part);
   std::uint64_t& last = last_number_[folder];
@@ -28,8 +28,8 @@ Digest EntryCheck::check_numbered(const std::string& folder, const std::string& 
   return read().commit;
 }
 
-Digest EntryCheck::check_contested(const std::string& folder, const std::string& last_part, const std::string& key,
-                                   const Read& read) {
+std::optional<Digest> EntryCheck::check_contested(const std::string& folder, const std::string& last_part,
+                                                  const std::string& key, const Read& read) {
   const auto parsed = parse_contested_key(last_part);
   if (!parsed) throw Error(Fault::corrupt, key, "has no name of an entry");
   const bool is_first = parsed->before == no_entry_before();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,19 +18,19 @@ class EntryCheck {
  public:
   explicit EntryCheck(const Refs& refs) : refs_(&refs) {}
 
-  /// Returns the commit that the entry names, which read() gets. Throws what that throws, and corrupt when the key is
-  /// none of an entry, or the one before it is not there.
+  /// Returns the commit that the entry names, which read() gets; nothing for a deletion. Throws what that throws, and
+  /// corrupt when the key is none of an entry, or the one before it is not there.
   using Read = std::function<RefEntry()>;
-  Digest check(const std::string& key, const Read& read);
-  Digest check(const std::string& key) {
+  std::optional<Digest> check(const std::string& key, const Read& read);
+  std::optional<Digest> check(const std::string& key) {
     return check(key, [&] { return read_ref_entry(refs_->store(), key); });
   }
 
  private:
-  Digest check_numbered(const std::string& folder, const std::string& last_part, const std::string& key,
-                        const Read& read);
-  Digest check_contested(const std::string& folder, const std::string& last_part, const std::string& key,
-                         const Read& read);
+  std::optional<Digest> check_numbered(const std::string& folder, const std::string& last_part, const std::string& key,
+                                       const Read& read);
+  std::optional<Digest> check_contested(const std::string& folder, const std::string& last_part, const std::string& key,
+                                        const Read& read);
 
   const Refs* refs_;
   std::map<std::string, std::uint64_t> last_number_;                   // by everything before the number

@@ -13,12 +13,17 @@ namespace wdelta {
 namespace {
 constexpr const char* k_entry_format = "wdelta-entry";
 constexpr std::uint64_t k_longest_entry = 1 << 16;
+constexpr std::uint64_t k_version = 1;
+constexpr std::uint64_t k_version_of_deletions = 2;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 std::string to_text(const RefEntry& entry) {
-  Json json = {{"format", k_entry_format}, {"version", 1}, {"commit", entry.commit.hex()}, {"write", entry.write}};
+  Json json = {{"format", k_entry_format},
+               {"version", entry.commit ? k_version : k_version_of_deletions},
+               {"commit", entry.commit ? Json(entry.commit->hex()) : Json(nullptr)},
+               {"write", entry.write}};
   if (!entry.before.empty()) json["before"] = entry.before;
   json["time"] = now_text();
   return seal(std::move(json));
@@ -27,8 +32,11 @@ std::string to_text(const RefEntry& entry) {
 RefEntry read_ref_entry(const Store& store, const std::string& key) {
   const auto text = get_text(store, key, k_longest_entry);
   if (!text) throw Error(Fault::corrupt, key, "vanished: entries are never removed");
-  const ParsedJson json = open_sealed(*text, k_entry_format, key);
-  return {digest_member(json, "commit", key), string_member(json, "write", key),
+  const ParsedJson json = open_sealed(*text, k_entry_format, key, k_version_of_deletions);
+  const bool may_be_deletion = size_member(json, "version", key) >= k_version_of_deletions;
+  std::optional<Digest> commit;
+  if (!may_be_deletion || !member(json, "commit", key).is_null()) commit = digest_member(json, "commit", key);
+  return {commit, string_member(json, "write", key),
           json.contains("before") ? string_member(json, "before", key) : std::string()};
 }
 

@@ -5,6 +5,7 @@
 #include "base/digest.hpp"
 #include "store/store.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,7 @@ inline constexpr unsigned k_number_digits = 16;
 inline constexpr std::uint64_t k_last_entry_number = 9'999'999'999'999'999;
 
 struct RefEntry {
-  Digest commit;
+  std::optional<Digest> commit;  ///< nothing: the branch or tag was deleted
   std::string write;
   std::string before;  ///< of a contested entry: the write id of the one that it builds on; else empty
 };

@@ -57,6 +57,11 @@ void for_each_entry(const std::vector<Store::Listed>& keys, const std::string& f
   }
 }
 
+std::map<std::string, RefState> without_deleted(std::map<std::string, RefState> refs) {
+  std::erase_if(refs, [](const auto& ref) { return !ref.second.commit; });
+  return refs;
+}
+
 }  // namespace
 
 std::string ref_folder(RefKind kind) { return kind == RefKind::branch ? "branches/" : "tags/"; }
@@ -91,7 +96,7 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
       if (!line.empty()) reads.emplace_back(&refs[name], [this, line = std::move(line)] { return newest_of(line); });
     }
     read_all();
-    return refs;
+    return without_deleted(std::move(refs));
   }
   std::map<std::string, std::vector<std::uint64_t>> numbers;
   for_each_entry(store_->list(ref_folder(kind)), ref_folder(kind),
@@ -103,7 +108,7 @@ std::map<std::string, RefState> Refs::list(RefKind kind) const {
                        [this, kind, &each] { return state_of(*store_, kind, each.first, each.second); });
   }
   read_all();
-  return refs;
+  return without_deleted(std::move(refs));
 }
 
 std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
@@ -116,12 +121,13 @@ std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
     if (is_withdrawal) withdrawn_ms.emplace(key->write, listed.written_ms);
     return is_withdrawal || !is_entry_key(listed.key);
   });
-  std::vector<NamedCommit> named(entries.size());
+  std::vector<std::optional<Digest>> commits(entries.size());
   for_each_read(*store_, entries.size(), {},
-                [&](std::size_t i) { named[i].commit = read_ref_entry(*store_, entries[i].key).commit; });
+                [&](std::size_t i) { commits[i] = read_ref_entry(*store_, entries[i].key).commit; });
   std::map<std::string, std::uint64_t> newest;
   std::map<std::pair<std::string, std::uint64_t>, std::int64_t> written_ms;  // of all entries of a number, the last
   std::vector<std::pair<std::string, std::uint64_t>> numbered(entries.size());
+  std::vector<std::optional<std::int64_t>> until_ms(entries.size());
   for_each_entry(entries, ref_folder(kind), [&](const auto& name, const auto& last, const Store::Listed& listed) {
     const auto contested = parse_contested_key(last);
     const std::uint64_t number = is_entry_number(last) ? parse_entry_number(last) : contested ? contested->number : 0;
@@ -130,17 +136,21 @@ std::vector<NamedCommit> Refs::ever_named(RefKind kind) const {
     latest_ms = std::max(latest_ms, listed.written_ms);
     const auto i = static_cast<std::size_t>(&listed - entries.data());
     numbered[i] = {name, number};
-    if (contested && withdrawn_ms.contains(contested->write)) named[i].until_ms = withdrawn_ms.at(contested->write);
+    if (contested && withdrawn_ms.contains(contested->write)) until_ms[i] = withdrawn_ms.at(contested->write);
   });
+  std::vector<NamedCommit> named;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto next = written_ms.find({numbered[i].first, numbered[i].second + 1});
     if (numbered[i].second != 0 && next != written_ms.end())
-      named[i].until_ms = std::min(next->second, named[i].until_ms.value_or(next->second));
+      until_ms[i] = std::min(next->second, until_ms[i].value_or(next->second));
+    if (commits[i]) named.push_back({*commits[i], until_ms[i]});
   }
   // A list may lag behind what was written. Contested entries wait for that themselves.
   for (auto [name, number] : newest) {
-    while (number < k_last_entry_number && store_->get(entry_key(kind, name, number + 1)) != nullptr)
-      named.push_back({read_ref_entry(*store_, entry_key(kind, name, ++number)).commit, {}});
+    while (number < k_last_entry_number && store_->get(entry_key(kind, name, number + 1)) != nullptr) {
+      const RefEntry entry = read_ref_entry(*store_, entry_key(kind, name, ++number));
+      if (entry.commit) named.push_back({*entry.commit, {}});
+    }
   }
   return named;
 }
@@ -161,14 +171,14 @@ RefState Refs::read(RefKind kind, const std::string& name) const {
   return state_of(*store_, kind, name, numbers);
 }
 
-void Refs::move(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
-                const Execution& execution) {
+void Refs::add_entry(RefKind kind, const std::string& name, const RefState& before, const std::optional<Digest>& commit,
+                     const Execution& execution) {
   if (const char* reason = why_not_a_ref_name(name)) throw Error(Fault::usage, name, reason);
   if (before.number >= k_last_entry_number)
     throw Error(Fault::corrupt, name, "its newest entry has the last number there is");
-  if (contest_) return move_contested(kind, name, before, commit, execution);
+  if (contest_) return add_contested(kind, name, before, commit, execution);
   require_exclusive_create();
-  move_numbered(kind, name, before, commit);
+  add_numbered(kind, name, before, commit);
 }
 
 // Where a repository was made is not always where it is now: a copy may lie in a store that takes a key twice, where of
@@ -186,7 +196,8 @@ void Refs::require_exclusive_create() const {
       "some stores (Ceph) cannot while a bucket keeps versions: suspend that; or push to a new repository here");
 }
 
-void Refs::move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit) {
+void Refs::add_numbered(RefKind kind, const std::string& name, const RefState& before,
+                        const std::optional<Digest>& commit) {
   const std::string key = entry_key(kind, name, before.number + 1);
   const RefEntry entry{commit, random_hex(k_write_digits), {}};
   const char* const word = kind == RefKind::branch ? "branch" : "tag";

@@ -23,9 +23,9 @@ enum class RefKind { branch, tag };
 
 /// Where a branch or tag stands.
 struct RefState {
-  std::uint64_t number = 0;  ///< of its newest entry; 0 when it has none
-  std::optional<Digest> commit;
-  std::string write;  ///< of its newest entry, where entries are contested
+  std::uint64_t number = 0;      ///< of its newest entry; 0 when it has none
+  std::optional<Digest> commit;  ///< nothing when it has no entry, or was deleted
+  std::string write;             ///< of its newest entry, where entries are contested
 };
 
 /// A commit that somebody may have been told is the newest of a branch or tag, and that is not: the store did not show
@@ -38,7 +38,8 @@ struct Fork {
 /// A commit that an entry of a branch or tag names.
 struct NamedCommit {
   Digest commit;
-  /// By the store's clock, when a newer entry took its place or its writer withdrew it, if that was done.
+  /// By the store's clock, when a newer entry, maybe a deletion, took its place or its writer withdrew it, if that was
+  /// done.
   std::optional<std::int64_t> until_ms;
 };
 
@@ -74,7 +75,13 @@ class Refs {
   /// Moves it from `before` to `commit`. Throws conflict when someone else moved it first, network when it cannot be
   /// told whether it was moved. Takes the settle time where entries are contested.
   void move(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
-            const Execution& execution);
+            const Execution& execution) {
+    add_entry(kind, name, before, commit, execution);
+  }
+  /// Deletes it as it stands in `before`; otherwise as move(). Its entries stay, and so do the commits that they name.
+  void remove(RefKind kind, const std::string& name, const RefState& before, const Execution& execution) {
+    add_entry(kind, name, before, std::nullopt, execution);
+  }
 
   bool are_contested() const { return contest_.has_value(); }
   const Store& store() const { return *store_; }
@@ -91,11 +98,14 @@ class Refs {
   void require_exclusive_create() const;
   RefState newest_of(const std::vector<ContestedEntry>& line) const;
   std::vector<Fork> forks_in(const Seen& seen) const;
-  void move_numbered(RefKind kind, const std::string& name, const RefState& before, const Digest& commit);
-  void move_contested(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
-                      const Execution& execution);
+  /// Without a commit it is deleted.
+  void add_entry(RefKind kind, const std::string& name, const RefState& before, const std::optional<Digest>& commit,
+                 const Execution& execution);
+  void add_numbered(RefKind kind, const std::string& name, const RefState& before, const std::optional<Digest>& commit);
+  void add_contested(RefKind kind, const std::string& name, const RefState& before, const std::optional<Digest>& commit,
+                     const Execution& execution);
   std::vector<std::string> write_contested(RefKind kind, const std::string& name, const RefState& before,
-                                           const Digest& commit, const Execution& execution);
+                                           const std::optional<Digest>& commit, const Execution& execution);
   void withdraw(RefKind kind, const std::string& name, const RefState& before, const std::vector<std::string>& writes);
   void settle(const Execution& execution) const;
 

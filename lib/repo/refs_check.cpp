@@ -68,7 +68,9 @@ void RefsCheck::check_entries(RefKind kind) {
                   [&](std::size_t i) { read[i] = read_entry(store, piece[i].key); });
     for (std::size_t i = 0; i < piece.size(); ++i) {
       const std::string& key = piece[i].key;
-      record_->check(piece[i], [&] { ever_named_.emplace(entries.check(key, [&] { return read[i].get(); }), key); });
+      record_->check(piece[i], [&] {
+        if (const auto commit = entries.check(key, [&] { return read[i].get(); })) ever_named_.emplace(*commit, key);
+      });
     }
   }
 }

@@ -86,7 +86,7 @@ RefState Refs::read_to_move(RefKind kind, const std::string& name, const Executi
 }
 
 std::vector<std::string> Refs::write_contested(RefKind kind, const std::string& name, const RefState& before,
-                                               const Digest& commit, const Execution& execution) {
+                                               const std::optional<Digest>& commit, const Execution& execution) {
   const std::string folder = ref_folder(kind) + name + "/";
   std::vector<std::string> writes;
   for (int attempt = 1;; ++attempt) {
@@ -125,8 +125,8 @@ void Refs::withdraw(RefKind kind, const std::string& name, const RefState& befor
   if (error.fault() == Fault::interrupted) throw;
 }
 
-void Refs::move_contested(RefKind kind, const std::string& name, const RefState& before, const Digest& commit,
-                          const Execution& execution) {
+void Refs::add_contested(RefKind kind, const std::string& name, const RefState& before,
+                         const std::optional<Digest>& commit, const Execution& execution) {
   // Whoever is late already need not write anything, nor wait. A listing that shows less than was seen before says
   // nothing.
   const std::vector<ContestedEntry> line = entries_of(kind, name).line();
@@ -178,15 +178,18 @@ std::vector<Fork> Refs::forks(RefKind kind) const {
 std::vector<Fork> Refs::forks_in(const Seen& seen) const {
   std::vector<Fork> forks;
   for (const auto& [name, entries] : seen.series) {
-    for (const ContestedEntry& entry : entries.forks(seen.now_ms))
-      forks.push_back({name, read_ref_entry(*store_, entry.key).commit});
+    for (const ContestedEntry& entry : entries.forks(seen.now_ms)) {
+      if (const auto commit = read_ref_entry(*store_, entry.key).commit) forks.push_back({name, *commit});
+    }
   }
   if (forks.empty()) return forks;
   // What a branch or tag names, or named, nobody has to be told of.
   std::set<Digest> named;
   for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
     for (const auto& [name, entries] : look(kind, std::nullopt).series) {
-      for (const ContestedEntry& entry : entries.line()) named.insert(read_ref_entry(*store_, entry.key).commit);
+      for (const ContestedEntry& entry : entries.line()) {
+        if (const auto commit = read_ref_entry(*store_, entry.key).commit) named.insert(*commit);
+      }
     }
   }
   std::erase_if(forks, [&](const Fork& fork) { return named.contains(fork.commit); });

@@ -24,8 +24,12 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 
 Digest tip_of_main(const Repository& repository) {
   const RefState main = repository.refs().read(RefKind::branch, k_main_branch);
-  if (!main.commit)
-    throw Error(Fault::not_found, k_main_branch, fmt::format("branch has no commit yet in {}", repository.name()));
+  if (!main.commit) {
+    throw Error(
+        Fault::not_found, k_main_branch,
+        fmt::format("branch {} {}", main.number == 0 ? "has no commit yet in" : "was deleted in", repository.name()),
+        main.number == 0 ? "" : "wdelta log --all REPO shows every commit there is");
+  }
   return *main.commit;
 }
 

@@ -28,10 +28,15 @@ RUNS = [
     ("push", 0, "push new repo"),
     ("push", 0, "push new based --base hf://org/model --reference"),
     ("branch REPO NAME", 0, "branch repo work/one"),
+    ("branch REPO NAME", 0, "branch -d repo work/one"),
+    ("branch REPO NAME", 0, "branch repo work/one"),
     ("branch REPO", 0, "branch repo"),
+    ("tag REPO NAME", 0, "tag repo name"),
+    ("tag REPO NAME", 0, "tag -d repo name"),
     ("tag REPO NAME", 0, "tag repo name"),
     ("tag REPO", 0, "tag repo"),
     ("log", 0, "log repo"),
+    ("log", 0, "log -a repo"),
     ("show", 0, "show repo"),
     ("show", 0, "show repo@step:1"),
     ("pull", 0, "pull repo pulled --stats"),
@@ -220,6 +225,7 @@ class ExamplesTest(testing.Case):
                 self.run_ok("push", "-q", path, folder / "runs/demo", "--step", step)
         for tag, step in (("v1", 2), ("best", 2), ("old", 1)):
             self.run_ok("tag", folder / "runs/demo", tag, f"step:{step}")
+        self.run_ok("branch", folder / "runs/demo", "side", "step:1")
         self.run_ok("pull", folder / "runs/demo@step:1", folder / "weights")
         self.write("fixture/weights/notes.txt", "mine")
         self.run_ok("diff", folder / "run/step-0001", folder / "run/step-0002", "-o", folder / "step-2.delta")

@@ -131,6 +131,11 @@ class Repositories(Agreement):
         self.assertEqual(list(reader.names("branches")), ["main", "other/branch"])
         self.assertEqual(reader.names("branches")["other/branch"][-1], tip)
         self.assertEqual(reader.names("tags"), {"v1/a": [next(iter(self.pushed))], "v2": [tip]})
+        for again in range(2):
+            self.wdelta("tag", self.repository, "v2", tip)
+            self.wdelta("tag", self.repository, "v2", "--delete")
+            self.assertEqual(self.check().names("tags")["v2"], [tip, None] * (again + 1))
+        self.assertEqual(reader.tips("tags"), {"v1/a": next(iter(self.pushed))})
         first = reader.commit(next(iter(self.pushed)))
         self.assertEqual((first.step, first.message, first.meta), (1, "first\nline", {"loss": "0.5"}))
         self.assertIsNone(first.parent)
@@ -168,8 +173,8 @@ class Repositories(Agreement):
         write = "%032x" % self.rng.randrange(1, 1 << 128)
         path = self.repository / "branches" / branch / f"{number:016}-{write}-{before}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.sealed(format="wdelta-entry", version=1, commit=commit, write=write, before=before,
-                                     time="2026-01-01T00:00:00Z"))
+        path.write_bytes(self.sealed(format="wdelta-entry", version=2 if commit is None else 1, commit=commit,
+                                     write=write, before=before, time="2026-01-01T00:00:00Z"))
         os.utime(path, ns=(written_ms * 10**6, written_ms * 10**6))
         if self.rng.random() < 0.3:
             shutil.copy(path, f"{path}-withdrawn")
@@ -184,18 +189,18 @@ class Repositories(Agreement):
             written = [(0, "0" * 32)]
             for _ in range(self.rng.randrange(1, 12)):
                 number, before = self.rng.choice(written)
-                write = self.add_entry(branch, number + 1, before, self.rng.choice(kept + loose),
+                write = self.add_entry(branch, number + 1, before, self.rng.choice(kept + loose + 4 * [None]),
                                        1_000_000 + self.rng.randrange(30))
                 written.append((number + 1, write))
         reader = self.check()
         names = {name: commits for name, commits in reader.names("branches").items() if commits}
         done = self.wdelta("branch", self.repository, "--json")
-        self.assertEqual(json.loads(done.stdout), {name: commits[-1] for name, commits in names.items()})
+        self.assertEqual(json.loads(done.stdout), reader.tips("branches"))
         self.assertEqual(names["main"], kept)
         self.assertEqual(reader.names("tags"), {f"t{step}": [commit] for step, commit in enumerate(kept)})
         forks = reader.forks("branches")
         self.assertTrue(any(forks.values()))
-        for name in names:
+        for name in reader.tips("branches"):
             done = self.wdelta("log", f"{self.repository}@{name}", "--json")
             shown = [entry["commit"] for entry in map(json.loads, done.stdout.splitlines())
                      if entry["names"] == [f"fork of {name}"]]

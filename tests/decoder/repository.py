@@ -68,8 +68,8 @@ class Repository:
         require(is_count(document.get("version")) and 1 <= document["version"] <= newest, f"{key}: of another version")
         return document
 
-    def _sealed(self, key, kind):
-        document, text = self._document(key, kind), self._read(key)
+    def _sealed(self, key, kind, newest=1):
+        document, text = self._document(key, kind, newest), self._read(key)
         require(re.search(rb',"digest":"[0-9a-f]{64}"}\n\Z', text), f"{key}: does not end in its digest")
         check_seal(text, document.get("digest"), key)
         return document
@@ -82,7 +82,8 @@ class Repository:
         return sorted(found)
 
     def names(self, kind):
-        """What each of the "branches" or "tags" stands for: the commits of its entries that count, oldest first."""
+        """What each of the "branches" or "tags" stands for: the commits of its entries that count, oldest first, and
+        None for each time that it was deleted."""
         if self.tick_ms is not None:
             entries = self._contested(kind)
             return {name: [entry.commit for entry in contested.line(entries[name], self.tick_ms)] for name in entries}
@@ -93,10 +94,14 @@ class Repository:
             require(int(number) == len(entries[name]), f"{key}: the numbers have a gap before it")
         return entries
 
+    def tips(self, kind):
+        """Where each of them stands that is there."""
+        return {name: commits[-1] for name, commits in self.names(kind).items() if commits and commits[-1] is not None}
+
     def forks(self, kind):
         """The commits by name that entries name which neither count nor were withdrawn, and no entry that counts."""
         named = {commit for each in ("branches", "tags") for commits in self.names(each).values() for commit in commits}
-        return {name: {entry.commit for entry in contested.left(entries, self.tick_ms)} - named
+        return {name: {entry.commit for entry in contested.left(entries, self.tick_ms)} - named - {None}
                 for name, entries in self._contested(kind).items()}
 
     def _contested(self, kind):
@@ -111,8 +116,9 @@ class Repository:
         for key in self.keys(kind):
             name, last = key.removeprefix(kind + "/").rsplit("/", 1)
             require(is_name(name), f"{key}: is no key of an entry")
-            entry = self._sealed(key, "wdelta-entry")
-            require(is_digest(entry.get("commit")) and is_time(entry.get("time")) and
+            entry = self._sealed(key, "wdelta-entry", newest=2)
+            is_deletion = entry["version"] == 2 and "commit" in entry and entry["commit"] is None
+            require((is_deletion or is_digest(entry.get("commit"))) and is_time(entry.get("time")) and
                     re.fullmatch("[0-9a-f]{32}", str(entry.get("write"))), f"{key}: bad entry")
             yield name, last, entry, key
 

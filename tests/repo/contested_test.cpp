@@ -84,7 +84,7 @@ class Race {
       const auto found = first.find(traits_.entries == Entries::contested ? digits + "-" + before : digits);
       if (found == first.end()) return commits;
       const RefEntry entry = read_ref_entry(store, found->second.second);
-      commits.push_back(entry.commit);
+      commits.push_back(entry.commit.value());
       before = entry.write;
     }
   }
@@ -96,13 +96,13 @@ class Race {
     std::map<Digest, std::string> write_of;
     for (const Store::Listed& listed : store.list("branches/main/")) {
       const RefEntry entry = read_ref_entry(store, listed.key);
-      write_of[entry.commit] = entry.write;
+      write_of[entry.commit.value()] = entry.write;
       entries[entry.write] = entry;
     }
     std::set<Digest> shown;
     for (const Fork& fork : refs(store).forks(RefKind::branch)) {
       for (std::string write = write_of[fork.commit]; entries.contains(write); write = entries[write].before)
-        shown.insert(entries[write].commit);
+        shown.insert(entries[write].commit.value());
     }
     return shown;
   }

@@ -3,6 +3,7 @@
 
 #include "base/blake3.hpp"
 #include "base/json.hpp"
+#include "repo/entry_check.hpp"
 #include "repo/ref_entry.hpp"
 #include "store/directory_store.hpp"
 #include "testing/execution.hpp"
@@ -171,6 +172,84 @@ TEST_CASE("of eight who move a ref at once exactly one wins, and the others are 
   }
 }
 
+TEST_CASE("a ref that was deleted is not there until it is made again, and what it named stays known") {
+  const Contest contest{std::chrono::milliseconds(1), std::chrono::milliseconds(1)};
+  for (const bool is_contested : {false, true}) {
+    testing::MemoryTraits traits;
+    if (is_contested) traits.contest = contest;
+    std::int64_t now_ms = 0;
+    traits.now_ms = [&] { return now_ms += 10; };
+    testing::MemoryStore store(std::make_shared<testing::MemoryBucket>(traits));
+    Refs refs(store, traits.contest, [](auto, const auto&) {});
+    const testing::SilentExecution execution;
+    for (const RefKind kind : k_kinds) {
+      CAPTURE(is_contested);
+      CAPTURE(kind == RefKind::tag);
+      refs.move(kind, "kept", {}, blake3("kept"), execution);
+      refs.move(kind, "gone", {}, blake3("first"), execution);
+      refs.move(kind, "gone", refs.read(kind, "gone"), blake3("second"), execution);
+      const RefState before = refs.read_to_move(kind, "gone", execution);
+      refs.remove(kind, "gone", before, execution);
+      const RefState deleted = refs.read_to_move(kind, "gone", execution);
+      CHECK(deleted.number == 3);
+      CHECK_FALSE(deleted.commit);
+      CHECK_FALSE(refs.read(kind, "gone").commit);
+      CHECK(refs.list(kind).size() == 1);
+      CHECK(refs.list(kind).contains("kept"));
+      // Nobody who saw it before moves it now, or deletes it once more.
+      CHECK(fault_of([&] { refs.move(kind, "gone", before, blake3("late"), execution); }) == Fault::conflict);
+      CHECK(fault_of([&] { refs.remove(kind, "gone", before, execution); }) == Fault::conflict);
+      std::map<Digest, bool> is_past;
+      for (const NamedCommit& named : refs.ever_named(kind)) is_past[named.commit] = named.until_ms.has_value();
+      CHECK(is_past ==
+            std::map<Digest, bool>{{blake3("first"), true}, {blake3("second"), true}, {blake3("kept"), false}});
+      CHECK(refs.forks(kind).empty());
+      EntryCheck entries(refs);
+      std::size_t deletions = 0;
+      for (const Store::Listed& listed : store.list(ref_folder(kind))) {
+        deletions += entries.check(listed.key) ? 0 : 1;
+      }
+      CHECK(deletions == 1);
+      refs.move(kind, "gone", deleted, blake3("third"), execution);
+      CHECK(refs.read(kind, "gone").commit == blake3("third"));
+      CHECK(refs.read(kind, "gone").number == 4);
+      CHECK(refs.list(kind).size() == 2);
+    }
+  }
+}
+
+TEST_CASE("of those who move a ref and who delete it at the same time, one wins") {
+  for (int round = 0; round < 50; ++round) {
+    testing::ScratchDirectory scratch;
+    DirectoryStore store(scratch / "store");
+    move_ref(store, RefKind::branch, "main", {}, blake3("0"));
+    const RefState before = read_ref(store, RefKind::branch, "main");
+    std::atomic<int> won = 0;
+    std::latch start(4);
+    std::vector<std::thread> writers;
+    for (int i = 1; i <= 4; ++i) {
+      writers.emplace_back([&, i] {
+        Refs refs(store, {});
+        const testing::SilentExecution execution;
+        start.arrive_and_wait();
+        const auto fault = fault_of([&] {
+          if (i % 2 == 0) return refs.remove(RefKind::branch, "main", before, execution);
+          refs.move(RefKind::branch, "main", before, blake3(std::to_string(i)), execution);
+        });
+        if (!fault)
+          won += i;
+        else
+          CHECK(fault == Fault::conflict);
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    const RefState after = read_ref(store, RefKind::branch, "main");
+    REQUIRE(after.number == 2);
+    REQUIRE(won > 0);
+    REQUIRE(after.commit == (won % 2 == 0 ? std::nullopt : std::optional(blake3(std::to_string(won)))));
+  }
+}
+
 TEST_CASE("an entry with any byte flipped or cut is refused as corrupt by all who read it") {
   testing::ScratchDirectory scratch;
   DirectoryStore store(scratch / "store");
@@ -203,7 +282,13 @@ TEST_CASE("sealed entries of another form are refused") {
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", id}}) == Fault::corrupt);
   CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", "x"}, {"write", "w"}}) == Fault::corrupt);
   CHECK(with({{"format", "wdelta-commit"}, {"version", 1}, {"commit", id}, {"write", "w"}}) == Fault::corrupt);
-  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"commit", id}, {"write", "w"}}) == Fault::unsupported);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 3}, {"commit", id}, {"write", "w"}}) == Fault::unsupported);
+  // What says that it was deleted is of version 2.
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 1}, {"commit", nullptr}, {"write", "w"}}) == Fault::corrupt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"commit", nullptr}, {"write", "w"}}) == std::nullopt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"commit", id}, {"write", "w"}}) == std::nullopt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"commit", false}, {"write", "w"}}) == Fault::corrupt);
+  CHECK(with({{"format", "wdelta-entry"}, {"version", 2}, {"write", "w"}}) == Fault::corrupt);
 }
 
 }  // namespace wdelta
