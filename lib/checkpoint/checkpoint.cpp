@@ -117,6 +117,14 @@ void require_no_collision(const std::vector<CheckpointFile>& files, const fs::pa
 
 }  // namespace
 
+void require_digest(const CheckpointFile& file, const Digest& found) {
+  if (!file.digest || *file.digest == found) return;
+  throw Error(Fault::corrupt, file.path,
+              fmt::format("is read with digest {}, {} expected: what it is made from is damaged", found.hex(),
+                          file.digest->hex()),
+              "wdelta verify REPO tells what is damaged");
+}
+
 bool is_weights(std::string_view path) { return path.ends_with(".safetensors"); }
 
 bool is_loaded_by_name(std::string_view path) { return is_weights(path) || path.ends_with(".safetensors.index.json"); }

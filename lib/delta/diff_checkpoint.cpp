@@ -44,6 +44,7 @@ PlaceChange compare_bytes(const CheckpointFile* base, const NextFile& file, cons
   PlaceChange place{next.path,   Kind::added, next.size_bytes, next.executable, digest_of(*file.bytes, execution),
                     std::nullopt};
   file.bytes->check_unchanged();
+  require_digest(next, place.digest);
   if (base == nullptr) return place;
   const auto digest_of_base = [&] {
     if (base->digest) return *base->digest;
@@ -63,16 +64,26 @@ bool has_bytes_of_base(const DeltaDescription& description) {
   return !description.base.empty() && description.base.front().digest == description.result.digest;
 }
 
-PlaceChange compare_tensors(const BaseFiles& base, const CheckpointFile* base_file, const NextFile& file,
+// What the files of a base came to must be what they are known to be.
+void require_digests(const Checkpoint& base, const std::vector<FileIdentity>& found) {
+  for (const FileIdentity& each : found) {
+    if (const CheckpointFile* file = base.find(each.path)) require_digest(*file, each.digest);
+  }
+}
+
+PlaceChange compare_tensors(const Checkpoint& base, const BaseFiles& base_files, const NextFile& file,
                             const std::optional<fs::path>& output, BlockChoice choice, const Engine& engine,
                             const Execution& execution) {
   const CheckpointFile& next = file.listed;
-  const auto candidates = base.for_place(next.path, *base.header_of(next.path, *file.bytes));
+  const CheckpointFile* base_file = base.is_single_file() ? &base.files().front() : base.find(next.path);
+  const auto candidates = base_files.for_place(next.path, *base_files.header_of(next.path, *file.bytes));
   PlaceChange place{next.path, Kind::added, next.size_bytes, next.executable, {}, std::nullopt};
   place.tensors = diff_file(candidates, next.path, file.bytes, output, {choice}, engine, execution);
   file.bytes->check_unchanged();
   const DeltaDescription& description = place.tensors->description;
   place.digest = description.result.digest;
+  require_digest(next, place.digest);
+  require_digests(base, description.base);
   if (base_file != nullptr) {
     const bool same = has_bytes_of_base(description) && base_file->executable == next.executable;
     place.kind = same ? Kind::same : Kind::changed;
@@ -131,7 +142,7 @@ CheckpointChange diff_single_files(const Checkpoint& base, const Checkpoint& nex
     remove_leftovers_of(*output);
   }
   const NextFile next_file{file, file.open()};
-  change.places.push_back(compare_tensors(base_files, base_file, next_file, output, choice, engine, execution));
+  change.places.push_back(compare_tensors(base, base_files, next_file, output, choice, engine, execution));
   base_files.check_unchanged();
   if (output) change.places.front().tensors->delta->output.commit(Overwrite::yes, Durability::cached);
   return change;
@@ -165,7 +176,7 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
     if (target) make_directories(target->parent_path());
     const NextFile file{listed, listed.open()};
     PlaceChange& place = change.places[index];
-    place = is_weights(listed.path) ? compare_tensors(base_files, base_file, file, target, choice, engine, on)
+    place = is_weights(listed.path) ? compare_tensors(base, base_files, file, target, choice, engine, on)
                                     : compare_bytes(base_file, file, on);
     if (directory) {
       const bool base_has_bytes = place.kind == Kind::same || (place.tensors && base_file != nullptr &&

@@ -87,6 +87,7 @@ ManifestFile FileKeeper::keep(Incoming incoming) {
   } else {
     kept.identity.digest = keep_bytes(incoming);
   }
+  require_digest(file, kept.identity.digest);
   reader->check_unchanged();
   return kept;
 }

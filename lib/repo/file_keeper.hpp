@@ -61,7 +61,8 @@ class FileKeeper {
         objects_(repository.store(), known, execution) {}
 
   /// Keeps the files of a new commit, and returns them in their order; a small side file becomes content of the
-  /// manifest. Throws local when one changes while it is read.
+  /// manifest. Throws local when one changes while it is read, corrupt when one has another digest than it is known to
+  /// have.
   std::vector<ManifestFile> keep(std::span<const CheckpointFile> files);
   /// Keeps the bytes of a file as objects, unless they are known; returns their digest.
   Digest keep_bytes(const CheckpointFile& file, const std::shared_ptr<const ByteReader>& reader);

@@ -315,6 +315,7 @@ PushReport push(Repository& repository, const Checkpoint& checkpoint, const Comm
   report.kept = keeper.kept();
   if (parent.commit && !report.base && is_same_commit(parent.commit->manifest, manifest)) {
     report.id = parent.commit->id;
+    report.parent = parent.commit->manifest.parent;
     repository.refs().confirm(RefKind::branch, options.branch, parent.branch, execution);
     if (restores) {
       const std::vector<Recipe>& added = keeper.objects().recipes();  // of what was lost

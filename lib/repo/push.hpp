@@ -54,8 +54,8 @@ struct PushOptions {
 
 /// What a push did, in bytes and counts.
 struct PushReport {
-  Digest id;
-  std::optional<Digest> parent;
+  Digest id;                     ///< of the commit that the branch stands at now
+  std::optional<Digest> parent;  ///< of that commit
   bool created = false;  ///< false: the tip was this checkpoint already
   std::size_t file_count = 0;
   std::uint64_t checkpoint_bytes = 0;

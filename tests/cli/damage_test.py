@@ -240,6 +240,51 @@ class DamageTest(testing.Case):
             shutil.rmtree(self.scratch / "there")
         self.assertIn(delta.name, self.run_fails(5, "verify", repo).out)
 
+    def test_nothing_is_made_of_what_a_damaged_repository_makes(self):
+        ids, steps = [], []
+        tensors = self.some_weights(3, 60_000)
+        for i in range(3):
+            path = self.scratch / f"step-{i}"
+            self.write_weights(f"step-{i}/a.safetensors", tensors)
+            self.write_weights(f"step-{i}/b.safetensors", self.some_weights(1, 90_000))
+            self.write(f"step-{i}/state.pt", self.random.randbytes(1_200_000))
+            self.write(f"step-{i}/side.bin", self.random.randbytes(70_000))
+            steps.append(path)
+            ids.append(self.run_ok("push", path, self.scratch / "repo", "--anchor", "never").strip())
+            tensors = self.moved(tensors)
+        for path in sorted((self.scratch / "repo/objects").rglob("*")):
+            if not path.is_file():
+                continue
+            content = path.read_bytes()
+            at = self.random.randrange(len(content) // 2, len(content))
+            path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+            damaged = 0
+            for i, commit in enumerate(ids):
+                shutil.rmtree(self.scratch / "other", ignore_errors=True)
+                shutil.rmtree(self.scratch / "out", ignore_errors=True)
+                source, words = f"{self.scratch}/repo@{commit}", (path.name, at, i)
+                pulled = self.run_any("pull", source, self.scratch / "out")
+                self.assertIn(pulled.code, (0, 5), (words, self.told(pulled)))
+                if pulled.code == 0:
+                    self.assert_same_tree(self.scratch / "out", steps[i])
+                    self.run_ok("push", source, self.scratch / "other")
+                    self.assertEqual(self.run_ok("diff", "-q", "--exit-code", source, steps[i]), "")
+                    continue
+                damaged += 1
+                self.run_fails(5, "push", source, self.scratch / "other", says="expected")
+                self.run_fails(4, "log", self.scratch / "other")
+                self.run_fails(5, "push", source, self.scratch / "repo", "-b", "again", says="expected")
+                for words in ([], ["-o", self.scratch / "delta"]):
+                    self.run_fails(5, "diff", steps[i], source, *words, says="expected", absent=self.scratch / "delta")
+                    done = self.run_any("diff", "-q", source, steps[i], "--exit-code", *words)
+                    # Of a base that is no safetensors file its digest tells enough.
+                    self.assertIn(done.code, (0, 5), self.told(done))
+                    self.assertEqual(done.code == 0 and words != [], (self.scratch / "delta").exists())
+                    shutil.rmtree(self.scratch / "delta", ignore_errors=True)
+            self.assertGreater(damaged, 0)
+            path.write_bytes(content)
+        self.assertEqual(set(json.loads(self.run_ok("branch", self.scratch / "repo", "--json"))), {"main"})
+
     def test_what_is_left_makes_a_file_whose_whole_object_has_other_bytes(self):
         repo, added, step = self.two_steps("-q", "--anchor", "now")
         anchor = max(added, key=lambda path: path.stat().st_size)
