@@ -80,7 +80,7 @@ Checkpoint open_checkpoint(const std::string& argument, Context& context, const 
   }
   if (!names_commit(argument)) {
     Checkpoint checkpoint = Checkpoint::open(argument, Shards::required, filter);
-    if (!checkpoint.is_single_file()) require_no_pull(argument);
+    require_no_pull(checkpoint);
     return checkpoint;
   }
   return checkpoint_of(open_commit(argument, context), context);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -56,17 +57,55 @@ PullState load_pull_state(const fs::path& directory) {
   return state;
 }
 
-void require_no_pull(const fs::path& directory) {
-  PullState state;
-  try {
-    state = load_pull_state(directory);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::corrupt) throw;
-    return;  // it vouches for nothing then, and says nothing
+namespace {
+
+// What a pull is going to write into `directory`. Nothing where its state is damaged: it vouches for nothing then, and
+// says nothing.
+std::map<std::string, Digest> expected_in(const fs::path& directory) try {
+  return load_pull_state(directory).expected;
+} catch (const Error& error) {
+  if (error.fault() != Fault::corrupt) throw;
+  return {};
+}
+
+Error may_be_mixture(const std::string& checkpoint, const std::string& pulled) {
+  return {Fault::local, checkpoint,
+          fmt::format("a pull into {} is at work or was killed, so that it may be a mixture", pulled),
+          "wdelta pull finishes it"};
+}
+
+// Looks at all directories around `path`, a directory or a file.
+void require_no_pull_around(const fs::path& path, const std::string& checkpoint) {
+  for (fs::path directory = path.parent_path();; directory = directory.parent_path()) {
+    std::error_code is_closed_to_us;
+    if (fs::exists(state_path(directory), is_closed_to_us)) {
+      const std::string place = path.lexically_relative(directory).generic_string();
+      for (const auto& [expected, digest] : expected_in(directory)) {
+        if (expected == place || expected.starts_with(place + "/"))
+          throw may_be_mixture(checkpoint, directory.string());
+      }
+    }
+    if (directory == directory.parent_path()) return;
   }
-  if (state.expected.empty()) return;
-  throw Error(Fault::local, directory.string(), "a pull into it is at work or was killed, so that it may be a mixture",
-              "wdelta pull finishes it");
+}
+
+}  // namespace
+
+void require_no_pull(const Checkpoint& checkpoint) {
+  if (checkpoint.is_single_file()) return;
+  const fs::path root = fs::weakly_canonical(checkpoint.name());
+  std::set<fs::path> inside = {root};
+  for (const CheckpointFile& file : checkpoint.files()) {
+    const fs::path path = root / file.path;
+    for (fs::path directory = path.parent_path(); inside.insert(directory).second;) directory = directory.parent_path();
+    std::error_code gone;
+    if (fs::is_symlink(path, gone)) require_no_pull_around(fs::weakly_canonical(path), checkpoint.name());
+  }
+  for (const fs::path& directory : inside) {
+    if (!expected_in(directory).empty())
+      throw may_be_mixture(checkpoint.name(), directory == root ? "it" : directory.string());
+  }
+  require_no_pull_around(root, checkpoint.name());
 }
 
 void save_pull_state(const fs::path& directory, const PullState& state) {

@@ -263,7 +263,7 @@ void check_push(const Checkpoint& checkpoint, const CommitDraft& draft, const Pu
 PushReport push(Repository& repository, const Checkpoint& checkpoint, const CommitDraft& given,
                 const PushOptions& options, const Engine& engine, const Execution& execution) {
   check_push(checkpoint, given, options);
-  if (checkpoint.is_on_disk()) require_no_pull(checkpoint.name());  // changes from here on are noticed
+  if (checkpoint.is_on_disk()) require_no_pull(checkpoint);  // changes from here on are noticed
   const CommitDraft draft = normalised(given);
   const std::optional<Turn> turn = take_turn(repository, options, execution);
 

@@ -105,6 +105,35 @@ class PullMeanwhileTest(testing.Case):
         self.run_ok(*words)
         self.run_ok("push", self.out, self.repo, "-b", "other")
 
+    def test_what_lies_in_a_half_pulled_directory_or_around_it_is_no_checkpoint(self):
+        self.repo, self.out = self.scratch / "deep", self.scratch / "around/out"
+        for step in ("0", "1"):
+            shutil.copytree(self.scratch / step, self.scratch / f"deep-{step}/sub/model")
+            self.run_ok("push", self.scratch / f"deep-{step}", self.repo, "--step", step)
+        words = "pull", "-j1", f"{self.repo}@step:1", self.out
+        half = next(point for point in self.points_of(*words) if point.other.endswith("/b.safetensors"))
+        self.begin()
+        pull = kill_points.Paused(self, half.number, *words)
+        (self.scratch / "links").mkdir()
+        (self.scratch / "links/model.safetensors").symlink_to(self.out / "sub/model/b.safetensors")
+        mixed = self.out / "sub/model", self.out / "sub", self.scratch / "around", self.scratch / "links"
+        for what in ("at work", "killed"):
+            for path in mixed:
+                done = self.run_any("push", path, self.repo, "-b", "other")
+                self.assertEqual(done.code, 3, self.told(done))
+                self.assertIn("may be a mixture", done.err)
+                self.assert_one_line_error(done)
+            self.write("around/beside/notes.txt", "of nobody's pull")
+            self.run_ok("push", self.scratch / "around/beside", self.scratch / f"beside {what}")
+            self.write("around/out/logs/notes.txt", "nor this")
+            self.run_ok("push", self.out / "logs", self.scratch / f"logs {what}")
+            if what == "at work":
+                pull.child.kill()
+                pull.go_on()
+        self.run_ok(*words)
+        for path in mixed:
+            self.run_ok("push", path, self.repo, "-b", "other")
+
     def test_a_file_that_is_to_be_removed(self):
         self.check_edits("gone.safetensors", lambda point: point.path == str(self.out / "gone.safetensors"))
 
