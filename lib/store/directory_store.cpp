@@ -13,7 +13,10 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 #include <sys/stat.h>
+#include <utility>
+#include <vector>
 
 namespace wdelta {
 
@@ -57,6 +60,29 @@ bool is_for_group(const fs::path& root) {
   const fs::file_status status = fs::status(root, ignored);
   return fs::is_directory(status) && (status.permissions() & k_says_so) == k_says_so;
 }
+
+/// Which symlinks to directories are followed while a tree is walked: none to a directory around it, and behind one
+/// each directory once. A tree of a few dozen symlinks could be walked through for ever otherwise.
+class FollowedSymlinks {
+ public:
+  /// To be asked of every entry that is walked over, `depth` below the top.
+  bool is_followed(const fs::directory_entry& entry, int depth) {
+    while (!depths_.empty() && depth <= depths_.back()) depths_.pop_back();
+    if (depths_.empty()) seen_.clear();
+    std::error_code ignored;
+    if (!entry.is_symlink(ignored) || !entry.is_directory(ignored)) return true;
+    struct stat status {};
+    if (::stat(entry.path().c_str(), &status) != 0) return false;
+    const bool is_new = seen_.emplace(status.st_dev, status.st_ino).second;
+    if (!is_new || lies_within(entry.path().parent_path(), entry.path())) return false;
+    depths_.push_back(depth);
+    return true;
+  }
+
+ private:
+  std::vector<int> depths_;                 // of those that lie around the entry
+  std::set<std::pair<dev_t, ino_t>> seen_;  // behind the first of these
+};
 
 }  // namespace
 
@@ -150,6 +176,7 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
   const fs::path top = root_ / prefix;
   std::error_code error;
   // What get() finds through a symlink is listed: who removes what nothing names must know all that names something.
+  FollowedSymlinks symlinks;
   fs::recursive_directory_iterator walk(top, fs::directory_options::follow_directory_symlink, error);
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return listed;
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
@@ -160,10 +187,8 @@ std::vector<Store::Listed> DirectoryStore::list(const std::string& prefix) const
       walk.disable_recursion_pending();
       continue;
     }
-    // A symlink to a directory around it lists nothing new, and that without end.
+    if (!symlinks.is_followed(*walk, walk.depth())) walk.disable_recursion_pending();
     std::error_code looked;
-    if (walk->is_symlink(looked) && walk->is_directory(looked) && lies_within(walk->path().parent_path(), walk->path()))
-      walk.disable_recursion_pending();
     if (key.starts_with("staging/")) continue;
     // Some file systems do not say with its name what a file is.
     const fs::file_type type = walk->status(looked).type();

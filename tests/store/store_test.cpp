@@ -13,8 +13,10 @@
 #include "testing/random.hpp"
 #include "testing/scratch.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <iterator>
 #include <latch>
 #include <map>
@@ -472,6 +474,23 @@ TEST_CASE("a directory store's listing passes over no file that it cannot look a
   std::filesystem::create_symlink("..", scratch / "store/a/up");
   std::filesystem::create_symlink(".", scratch / "store/here");
   CHECK(store.list("").size() == 2);
+}
+
+TEST_CASE("symlinks that double what lies behind them at each level are listed in no more time than they are many") {
+  ScratchDirectory scratch;
+  DirectoryStore store(scratch / "store");
+  constexpr int k_levels = 24;  // four million ways to the last one from the first, sixteen million in all
+  const auto level = [&](int i) { return scratch / "store/branches" / fmt::format("d{:02}", i); };
+  for (int i = 0; i < k_levels; ++i) store.put(fmt::format("branches/d{:02}/1", i), "x");
+  for (int i = 0; i + 1 < k_levels; ++i) {
+    for (const char* name : {"a", "b"}) std::filesystem::create_directory_symlink(level(i + 1), level(i) / name);
+  }
+  const std::vector<Store::Listed> keys = store.list("branches/");
+  for (int i = 0; i < k_levels; ++i) {
+    const std::string key = fmt::format("branches/d{:02}/1", i);
+    CHECK(std::ranges::find(keys, key, &Store::Listed::key) != keys.end());
+  }
+  CHECK(keys.size() < 2 * k_levels * k_levels);
 }
 
 TEST_CASE("a location names a directory as a path or a file URL, and other schemes are unsupported") {
