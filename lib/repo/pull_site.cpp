@@ -94,6 +94,14 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw system_error(errno, to.string(), "rename into place");
 }
 
+// Of what only pulls make: neither a file nor a symlink, through which nothing is written.
+void require_own_directory(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_type type = fs::symlink_status(path, ignored).type();
+  if (type == fs::file_type::directory || type == fs::file_type::not_found) return;
+  throw Error(Fault::local, path.string(), "is no directory of a pull", "move it away");
+}
+
 // What is private stays so, also while it is built. The owner can be kept by root only.
 void take_mode_and_owner(const fs::path& from, const fs::path& to) {
   struct stat status {};
@@ -173,6 +181,7 @@ bool PullSite::try_to_lock() {
 
 // What lies there already is of a pull that was killed, before the exchange or behind it: nobody needs it either way.
 bool PullSite::lock_sibling() {
+  require_own_directory(next_);
   // Private until it has the mode of the directory that it is to replace.
   const bool made = ::mkdir(next_.c_str(), lock_ ? 0700 : 0777) == 0;
   if (!made && errno != EEXIST) throw system_error(errno, next_.string(), "create");
@@ -202,6 +211,7 @@ bool PullSite::lock_sibling() {
 
 // A pull is between its two renames, or was killed there or a little later. Whether the directory can be locked now.
 bool PullSite::finish_exchange() {
+  require_own_directory(old_);
   std::error_code vanished;
   fs::create_directory(pull_folder(old_), vanished);
   auto lock = lock_in(old_, *execution_);  // waits for one that is alive

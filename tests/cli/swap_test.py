@@ -405,6 +405,28 @@ class SwapTest(testing.Case):
             for name in others:
                 (self.place / name).rmdir()
 
+    def test_what_is_no_directory_where_pulls_make_theirs(self):
+        """Nothing is written through a symlink, and nobody waits for it to become a directory."""
+        self.push_steps()
+        elsewhere = self.place / "elsewhere"
+        for way in WAYS:
+            for name in (self.NEW, self.OLD):
+                for target in ("nowhere", "elsewhere", None):
+                    elsewhere.mkdir()
+                    self.run_ok("pull", self.at(0), self.out)
+                    (self.place / name).write_text("mine") if target is None else (self.place / name).symlink_to(target)
+                    done = self.run_any("pull", *way, self.at(1), self.out)
+                    self.assertIn(name, done.err)
+                    self.assertEqual(list(elsewhere.iterdir()), [])
+                    # What only a pull with --swap makes stands in no other's way.
+                    stands_in_the_way = name == self.OLD or way
+                    self.assertEqual(done.code, 3 if stands_in_the_way else 0, self.told(done))
+                    self.assert_same_tree(self.out, self.steps[0 if stands_in_the_way else 1])
+                    self.assertTrue(os.path.lexists(self.place / name))
+                    (self.place / name).unlink()
+                    shutil.rmtree(self.out)
+                    elsewhere.rmdir()
+
     def test_a_second_pull_waits_and_then_finds_the_new_directory(self):
         self.push_steps()
         for first in WAYS:
