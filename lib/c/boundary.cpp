@@ -4,6 +4,7 @@
 #include "base/printable.hpp"
 #include "user/exit_codes.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -35,10 +36,11 @@ wdelta_status tell(wdelta_error* error, Fault fault, std::string_view object, st
   if (error == nullptr) return status;
   error->status = status;
   try {
-    // A name may be as long as it likes: what is wrong with it is said, too.
+    // A name may be as long as it likes, also when it is shown: what is wrong with it is said, too.
     constexpr std::size_t k_longest_object = 500;
-    std::string line = printable(beginning_of(object, k_longest_object));
-    if (object.size() > k_longest_object) line += "...";
+    const std::string shown = printable(beginning_of(object, k_longest_object));
+    std::string line(beginning_of(shown, k_longest_object));
+    if (std::max(object.size(), shown.size()) > k_longest_object) line += "...";
     if (!object.empty()) line += ": ";
     put_text(error->message, line + printable(what));
     put_text(error->hint, printable(hint));

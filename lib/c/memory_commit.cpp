@@ -114,7 +114,13 @@ void MemoryCommit::prove(Weights& weights) {
   if (weights.is_proven) return;
   execution_.check_stop();
   execution_.progress->begin("proving", weights.file->size_bytes);
-  read_proven(provable(*weights.file, *weights.bytes), execution_, [](auto, auto) {});
+  try {
+    read_proven(provable(*weights.file, *weights.bytes), execution_, [](auto, auto) {});
+  } catch (const Error& error) {
+    // An object that is gone proves nothing: "not found" is said of what the commit does not have.
+    if (error.fault() != Fault::not_found) throw;
+    throw Error(Fault::corrupt, error.object(), error.what(), error.hint());
+  }
   weights.is_proven = true;
 }
 

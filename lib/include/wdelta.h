@@ -272,7 +272,7 @@ WDELTA_API wdelta_status wdelta_push_file_metadata(wdelta_push* push, const char
 typedef struct wdelta_push_report {
   size_t struct_size;
   char id[65];                      /* of the commit that the branch stands at now */
-  char parent[65];                  /* empty: it is the branch's first */
+  char parent[65];                  /* of that commit; empty: it is the branch's first */
   int32_t created;                  /* 0: the tip was this already, and no commit was made */
   int32_t compared_with_repository; /* there was no reference copy of the commit that the branch stood at */
   uint64_t file_count;
@@ -292,8 +292,9 @@ typedef struct wdelta_push_report {
  * lost race (WDELTA_CONFLICT) or a lost network is a matter of calling once more. After success only wdelta_push_free
  * is left. */
 WDELTA_API wdelta_status wdelta_push_commit(wdelta_push* push, wdelta_push_report* report, wdelta_error* error);
-/* Makes the call that works on this push, and every later one, end soon with WDELTA_INTERRUPTED. Any thread; not from a
- * signal handler. A progress callback whose result is not 0 does the same. */
+/* Makes the call that works on this push, and every later one that takes long, end soon with WDELTA_INTERRUPTED; what
+ * is done at once (a small tensor, a value, something to refuse) may be done as ever, but nothing is committed any
+ * more. Any thread; not from a signal handler. A progress callback whose result is not 0 does the same. */
 WDELTA_API void wdelta_push_cancel(wdelta_push* push);
 /* Frees it; abandons what is not committed. NULL is no error. */
 WDELTA_API void wdelta_push_free(wdelta_push* push);
@@ -374,7 +375,7 @@ WDELTA_API wdelta_status wdelta_commit_read(wdelta_commit* commit, const char* p
                                             wdelta_error* error);
 WDELTA_API wdelta_status wdelta_commit_read_size(wdelta_commit* commit, const char* path, uint64_t* size_bytes,
                                                  wdelta_error* error);
-/* As wdelta_push_cancel. */
+/* As wdelta_push_cancel: what is known without reading may be told as ever. */
 WDELTA_API void wdelta_commit_cancel(wdelta_commit* commit);
 /* NULL is no error. */
 WDELTA_API void wdelta_commit_free(wdelta_commit* commit);

@@ -27,8 +27,9 @@ Tensors
 
     Tied tensors. Names that share memory are pushed each, as a state dict has them. With tied="once" they are stored
     under the name that sorts first, as safetensors' own save_model() does, with `"other": "first"` in the files'
-    __metadata__. load_into() fills memory once, and asks no name of a commit whose memory another name fills; where
-    the commit has several of them they must be the same there. Tensors that overlap in any other way are not filled.
+    __metadata__, ordered by name, whereas it writes several such entries in any order. load_into() fills memory once,
+    and asks no name of a commit whose memory another name fills; where the commit has several of them they must be the
+    same there. Tensors that overlap in any other way are not filled.
 
 Repeated pushes
     A push of a Repository or a Pusher keeps a copy of what it pushed, as many bytes as the checkpoint, in host memory
@@ -70,12 +71,13 @@ With transformers
             def on_save(self, args, state, control, model=None, **others):
                 if not state.is_world_process_zero:
                     return
+                said = {"step": state.global_step, "meta": {} if state.epoch is None else {"epoch": state.epoch},
+                        "files": {"config.json": model.config.to_json_string().encode()}}
                 try:
-                    self.pusher.push(model.state_dict(), step=state.global_step, meta={"epoch": state.epoch},
-                                     files={"config.json": model.config.to_json_string().encode()})
-                except wdelta.WdeltaError as error:  # of the push before: this one has all that changed since
+                    self.pusher.push(model.state_dict(), **said)
+                except wdelta.WdeltaError as error:  # of the push before: this one was not begun
                     logging.warning("push: %s", error)
-                    self.pusher.push(model.state_dict(), step=state.global_step)
+                    self.pusher.push(model.state_dict(), **said)
 
             def on_train_end(self, args, state, control, **others):
                 self.pusher.close()
@@ -87,7 +89,8 @@ Errors
     (7) where someone else pushed first, NotFoundError (4), LocalError (3), NetworkError (8) and so on. Ctrl-C cancels
     and leaves nothing half-done. An exception in `progress` cancels too, and is what the call then raises,
     though all may be done by then. When the program ends, what its daemon threads have the library do is cancelled and
-    waited for, and these threads end with it.
+    waited for, and these threads end with it. What __del__ calls of an object that lives to the very end is done, and
+    its progress and note are told nothing.
 
 The library
     This file runs on Python 3.8 and later, over a libwdelta of its own version: the first of what the variable
@@ -105,6 +108,7 @@ import operator
 import os
 import sys
 import threading
+import weakref
 from urllib.parse import unquote
 from collections import namedtuple
 from collections.abc import Mapping
@@ -310,7 +314,7 @@ _PLAIN = {
     "wdelta_commit_free": (None, _handle),
 }
 _LIBRARY_NAMES = ("libwdelta.so", "libwdelta.so.0", "libwdelta.dylib")
-_loading = threading.Lock()
+_loading = threading.RLock()  # what it loads may be asked for by a handler of a signal that comes in between
 _loaded = None
 
 
@@ -331,9 +335,10 @@ def _places():
 
 def _library():
     global _loaded
-    with _loading:
-        if _loaded is None:
-            _loaded = _load()
+    if _loaded is None:
+        with _loading:
+            if _loaded is None:
+                _loaded = _load()
     return _loaded
 
 
@@ -454,6 +459,15 @@ def _whole(name, number, bits=64):
     return operator.index(number)
 
 
+def _items(name, mapping):
+    """The entries of an option that is a mapping; None has none."""
+    if mapping is None:
+        return ()
+    if not hasattr(mapping, "items"):
+        _refuse(name, f"is no mapping but {type(mapping).__name__}")
+    return mapping.items()
+
+
 def _choice(name, value, choices):
     try:
         return choices[value]
@@ -464,7 +478,8 @@ def _choice(name, value, choices):
 def _cancellable(work, cancel_now, cancel):
     """Does `work` so that Ctrl-C, the event `cancel` and the end of the program end it early."""
     with _running.cancelled_by(cancel_now):
-        if cancel is None and threading.current_thread() is not threading.main_thread():
+        # Where the interpreter ends, as in __del__ of what lived so long, no other thread gets its lock any more.
+        if sys.is_finalizing() or cancel is None and threading.current_thread() is not threading.main_thread():
             return work()
         return _beside(work, cancel_now, cancel)
 
@@ -493,10 +508,10 @@ def _beside(work, cancel_now, cancel):
     except RuntimeError:  # there are no threads to be had, as in an atexit handler from Python 3.12 on
         worker = None
     except BaseException as error:  # Ctrl-C, and it may run already; where it has not begun it finds the handle closed
-        interrupt = error
         cancel_now()
         if not begun.wait(1):
             raise
+        interrupt = error
     if worker is None:
         return work()
     while not finished.is_set():
@@ -508,18 +523,52 @@ def _beside(work, cancel_now, cancel):
             interrupt = interrupt or error
             cancel_now()
     worker.join()
-    if interrupt is not None:
-        raise interrupt
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome["result"]
+    try:
+        if interrupt is not None:
+            raise interrupt
+        if "error" in outcome:
+            raise outcome["error"]
+        return outcome["result"]
+    finally:
+        # What is raised knows this frame, and its tensors. Were it known here it would live, and they with it, until
+        # somebody looks for cycles.
+        interrupt = None
+        outcome.clear()
+
+
+_telling = threading.local()  # .of: where a callback runs in this thread, the call that it is told of
 
 
 class _Told:
-    """Of one call: the exception that a callback raised, and whether it is to end."""
+    """Of one call: the exception that a callback raised, whether it is to end, and what cannot be waited for before it
+    has ended."""
 
     error = None
     is_cancelled = False
+
+    def __init__(self, *engaged):
+        self.engaged = engaged
+        # What a callback calls is a part of the call that it is told of.
+        self.within = getattr(_telling, "of", None) if engaged else None
+
+    @contextlib.contextmanager
+    def telling(self):
+        """In what is called back to tell of this call."""
+        before, _telling.of = getattr(_telling, "of", None), self
+        try:
+            yield
+        finally:
+            _telling.of = before
+
+
+def _refuse_called_back(engaged, call):
+    """Raises UsageError where the call would wait for the one that its caller is told of."""
+    told = getattr(_telling, "of", None)
+    while told is not None:
+        if any(each is engaged for each in told.engaged):
+            raise UsageError(f"{call}() would wait for the call that it is told of",
+                             "call it later: progress, note and done may only cancel what they are told of")
+        told = told.within
 
 
 class _Listener:
@@ -529,33 +578,37 @@ class _Listener:
     def __init__(self, progress, note):
         self.now = _Told()  # of the call that works: there is one at a time
         self._turn = threading.Lock()
+        here = weakref.ref(self)  # what is called would keep it alive, and is kept alive by it
 
         def told(_, label, done, total):
-            now = self.now
+            now = here().now
             if progress is not None and now.error is None:
-                self._try(now, progress, _str(label), done, total)
+                _Listener._try(now, progress, _str(label), done, total)
             return 1 if now.is_cancelled or now.error is not None else 0
 
         def noted(_, text):
-            if note is not None and self.now.error is None:
-                self._try(self.now, note, _str(text))
+            now = here().now
+            if note is not None and now.error is None:
+                _Listener._try(now, note, _str(text))
 
         self._callbacks = _Callbacks(progress=_Progress(told), note=_Note(noted))
 
     @staticmethod
     def _try(now, function, *arguments):
         try:
-            function(*arguments)
+            with now.telling():
+                function(*arguments)
         except BaseException as error:
             now.error = error
 
     def pointer(self):
-        return ctypes.pointer(self._callbacks)
+        # Where the interpreter ends a thread of the library that came for its lock would be ended too.
+        return ctypes.pointer(_Callbacks() if sys.is_finalizing() else self._callbacks)
 
-    def call(self, cancel, function, *arguments):
-        """Calls a function of the library that tells this listener how it goes on, and has no handle to be cancelled
-        by."""
-        told = _Told()
+    def call(self, cancel, engaged, call, *arguments):
+        """Makes a call of the library that tells this listener how it goes on, and has no handle to be cancelled
+        by. `engaged`: what it is a call of."""
+        told = _Told(engaged, self)
 
         def cancel_now():
             told.is_cancelled = True
@@ -567,14 +620,20 @@ class _Listener:
                     raise Interrupted("wdelta: cancelled")
             try:
                 self.now = told
-                _call(function, *arguments)
+                call(*arguments)
             finally:
+                self.now = _Told()
                 self._turn.release()
 
         try:
-            _cancellable(work, cancel_now, cancel)
-        except Interrupted as error:
-            raise told.error or error from None
+            try:
+                return _cancellable(work, cancel_now, cancel)
+            except Interrupted:
+                if told.error is None:
+                    raise
+            raise told.error
+        finally:
+            told.error = None  # as in _beside()
 
 
 def library_version():
@@ -626,7 +685,10 @@ class Typed:
     shape, whatever its elements."""
 
     def __init__(self, memory, dtype, shape=None):
-        self.memory, self.dtype, self.shape = memory, dtype, None if shape is None else tuple(shape)
+        try:
+            self.memory, self.dtype, self.shape = memory, dtype, None if shape is None else tuple(shape)
+        except TypeError:
+            raise UsageError(f"Typed: its shape is {shape!r}, and no sequence of numbers") from None
 
 
 class _View:
@@ -738,6 +800,9 @@ def _torch_view(name, tensor, torch):
 
 
 def _numpy_view(name, value, numpy):
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        _refuse(name, "is a masked array, and a tensor has no mask", "array.filled(number) has a number in every place")
     array = numpy.asarray(value)  # of a single number, a copy
     if array.dtype.byteorder == (">" if sys.byteorder == "little" else "<"):
         _refuse(name, "has the other byte order", "array.astype(array.dtype.newbyteorder('='))")
@@ -814,7 +879,7 @@ def _view(name, value):
 
 def _typed_view(name, typed):
     view = _view(name, typed.memory)
-    if typed.dtype not in _BITS:
+    if not isinstance(typed.dtype, str) or typed.dtype not in _BITS:
         _refuse(name, f"{typed.dtype!r} is none of {', '.join(sorted(_BITS))}")
     for extent in typed.shape or ():
         if not hasattr(extent, "__index__") or not 0 <= operator.index(extent) < 1 << 63:
@@ -859,8 +924,9 @@ class _Owner:
     def __init__(self):
         self._handle = None
         self._process = os.getpid()
-        self._changing = threading.Condition()  # of the handle, and of how many calls are using it
-        self._calls = 0
+        self._changing = threading.Condition()  # of what follows
+        self._calls = {}  # how many use the handle, by the thread that makes them
+        self._left = None  # the handle, where the last of them is to free it
 
     def _open(self):
         if self._handle is None:
@@ -873,24 +939,42 @@ class _Owner:
     @contextlib.contextmanager
     def _used(self):
         """The handle, which close() does not free meanwhile."""
+        self._open()  # in a child after fork() locks may be held by threads that it does not have
+        thread = threading.get_ident()
         with self._changing:
-            handle = self._open()
-            self._calls += 1
+            self._calls[thread] = self._calls.get(thread, 0) + 1
         try:
-            yield handle
+            yield self._open()
         finally:
             with self._changing:
-                self._calls -= 1
+                self._calls[thread] -= 1
+                if not self._calls[thread]:
+                    del self._calls[thread]
+                left = None
+                if not self._calls:
+                    left, self._left = self._left, None
                 self._changing.notify_all()
+            if left is not None:
+                _plain(self._free, left)
+
+    def _on_handle(self, function, *arguments):
+        """Calls a function of the library whose first argument is the handle."""
+        with self._used() as handle:
+            _call(function, handle, *arguments)
 
     def close(self):
         """Frees it, once no call works on it any more. A second call does nothing."""
         if getattr(self, "_process", None) != os.getpid():
             return
+        _refuse_called_back(self, f"{type(self).__name__}: close")
         with self._changing:
-            while self._calls:
+            # Of this thread there are calls where it is in a handler of a signal that came in between: they cannot be
+            # waited for.
+            while self._calls.keys() - {threading.get_ident()}:
                 self._changing.wait()
             handle, self._handle = self._handle, None
+            if self._calls:
+                self._left, handle = handle or self._left, None
         if handle is not None:
             _plain(self._free, handle)
 
@@ -919,27 +1003,36 @@ class _Cancellable(_Owner):
         self._working = threading.Lock()  # held while a call that takes its turn works on the handle
 
     def cancel(self):
-        """Makes the call that works on it in another thread, and every later one, end soon with Interrupted."""
+        """Makes the call that works on it in another thread, and every later one that takes long, end soon with
+        Interrupted."""
+        if self._process != os.getpid():
+            return
         with self._changing:
-            if self._handle is not None and self._process == os.getpid():
+            if self._handle is not None:
                 getattr(_library(), self._cancel)(self._handle)
 
-    def _work(self, cancel, function, *arguments):
-        """Calls a function of the library that takes long."""
-
-        told = _Told()
+    def _work(self, cancel, told, function, *arguments):
+        """Calls a function of the library that takes long, and that `told` is told of."""
+        self._open()  # before locks are waited for: see _used()
 
         def work():
-            with self._working, self._used() as handle:
+            with self._working:
                 self._listener.now = told
-                _call(function, handle, *arguments)
+                try:
+                    self._on_handle(function, *arguments)
+                finally:
+                    self._listener.now = _Told()
 
         try:
-            _cancellable(work, self.cancel, cancel)
-        except Interrupted as error:
-            raise told.error or error from None
-        if told.error is not None:  # it came too late to cancel anything
-            raise told.error
+            try:
+                _cancellable(work, self.cancel, cancel)
+            except Interrupted:
+                if told.error is None:
+                    raise
+            if told.error is not None:  # also one that came too late to cancel anything
+                raise told.error
+        finally:
+            told.error = None  # as in _beside()
 
 
 Report = namedtuple("Report", [name for name, _ in _PushReport._fields_ if name != "struct_size"])
@@ -971,8 +1064,12 @@ class Repository(_Owner):
         self.location = os.fspath(location)
         if environment is None:
             environment = os.environb
-        # An entry of the process need not have a name.
-        lines = [_bytes(name) + b"=" + _bytes(value) for name, value in environment.items() if name]
+        lines = []
+        for name, value in _items("environment", environment):
+            if value is None:
+                _refuse(f"environment[{name!r}]", "is None", "leave out what is not set")
+            if name:  # an entry of the process need not have one
+                lines.append(_bytes(name) + b"=" + _bytes(value))
         self._progress, self._note = progress, note
         self._listener = _Listener(progress, note)
         options = _RepositoryOptions(settings=(_text * (len(lines) + 1))(*lines, None),
@@ -981,7 +1078,7 @@ class Repository(_Owner):
                                      bytes_per_second=_whole("bytes_per_second", bytes_per_second),
                                      callbacks=self._listener.pointer())
         handle = _handle()
-        self._listener.call(cancel, "wdelta_open", _bytes(os.fsencode(location)), ctypes.byref(options),
+        self._listener.call(cancel, self, _call, "wdelta_open", _bytes(os.fsencode(location)), ctypes.byref(options),
                             ctypes.byref(handle))
         self._handle = handle
 
@@ -990,6 +1087,7 @@ class Repository(_Owner):
 
     def push(self, state_dict, *, cancel=None, **options):
         """Makes a commit of the tensors of a state dict; the arguments are those of the function push()."""
+        _refuse_called_back(self, "Repository: push")
         with _Push(self, **options) as push:
             push.add_all(state_dict)
             return push.commit(cancel)
@@ -1006,8 +1104,9 @@ class Repository(_Owner):
     def resolve(self, revision=""):
         """The id of the commit that a revision names."""
         digits = (ctypes.c_char * 65)()
-        with self._used() as handle:
-            self._listener.call(None, "wdelta_resolve", handle, _bytes(revision), digits)
+        self._open()
+        _refuse_called_back(self._listener, "Repository: resolve")
+        self._listener.call(None, self, self._on_handle, "wdelta_resolve", _bytes(revision), digits)
         return _str(digits.value)
 
     @property
@@ -1018,7 +1117,8 @@ class Repository(_Owner):
 
     def drop_references(self):
         """Frees these copies, and memory that is kept for those of the next push: that one reads the previous state
-        out of the repository."""
+        out of the repository. Waits for a push that runs."""
+        _refuse_called_back(self, "Repository: drop_references")
         with self._used() as handle:
             _plain("wdelta_drop_references", handle)
 
@@ -1037,7 +1137,7 @@ class _Push(_Cancellable):
                  files=None, file_metadata=None, weights_path=None, shard_bytes=0, tensors="borrowed",
                  reference="host", anchor="auto", compress=False, tied="each", progress=None, note=None):
         super().__init__()
-        self._kept = [repository]
+        self._repository, self._kept = repository, []
         self._stores_once = _choice("tied", tied, {"each": False, "once": True})
         self._listener = repository._listener_for(progress, note)
         options = _PushOptions(branch=_bytes(branch), message=_bytes(message), author=_bytes(author), tag=_bytes(tag),
@@ -1048,16 +1148,15 @@ class _Push(_Cancellable):
                                weights_path=_bytes(weights_path), largest_shard_bytes=_whole("shard_bytes", shard_bytes),
                                callbacks=self._listener.pointer())
         handle = _handle()
-        with repository._used() as opened:
-            _call("wdelta_push_begin", opened, ctypes.byref(options), ctypes.byref(handle))
+        repository._on_handle("wdelta_push_begin", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle
-        for key, value in (meta or {}).items():
+        for key, value in _items("meta", meta):
             if value is None:
                 _refuse(f"meta[{key!r}]", "is None", "a value is a text or a number")
             _call("wdelta_push_meta", handle, _bytes(key), _bytes(value))
-        for key, value in (file_metadata or {}).items():
+        for key, value in _items("file_metadata", file_metadata):
             _call("wdelta_push_file_metadata", handle, _bytes(key), _bytes(value))
-        for path, content in (files or {}).items():
+        for path, content in _items("files", files):
             if isinstance(content, os.PathLike):
                 try:
                     content = Path(content).read_bytes()
@@ -1065,7 +1164,10 @@ class _Push(_Cancellable):
                     kind = NotFoundError if isinstance(error, FileNotFoundError) else LocalError
                     raise kind(f"{path}: cannot be read: {os.fspath(content)}: {error.strerror}") from error
             elif isinstance(content, str):
-                content = content.encode()
+                try:
+                    content = content.encode()
+                except UnicodeEncodeError:
+                    _refuse(path, "is no text: UTF-8 cannot hold it", "give it as bytes")
             try:
                 content = memoryview(content).tobytes()
             except TypeError:
@@ -1077,18 +1179,18 @@ class _Push(_Cancellable):
         for name, view in _views(state_dict).items():
             first = first_names.setdefault(view.memory(), name)
             if self._stores_once and first != name and view.memory() is not None:
-                _call("wdelta_push_file_metadata", self._open(), _bytes(name), _bytes(first))
+                self._on_handle("wdelta_push_file_metadata", _bytes(name), _bytes(first))
                 continue
-            _call("wdelta_push_add", self._open(), ctypes.byref(view.told(name)))
+            self._on_handle("wdelta_push_add", ctypes.byref(view.told(name)))
             self._kept.append(view.keep)
 
     def let_go(self):
         """Of the tensors: they were copied."""
-        del self._kept[1:]
+        self._kept.clear()
 
     def commit(self, cancel=None):
         report = _PushReport()
-        self._work(cancel, "wdelta_push_commit", ctypes.byref(report))
+        self._work(cancel, _Told(self, self._repository), "wdelta_push_commit", ctypes.byref(report))
         values = [getattr(report, name) for name in Report._fields]
         told = Report(*(_str(value) if isinstance(value, bytes) else value for value in values))
         return told._replace(created=bool(told.created), compared_with_repository=bool(told.compared_with_repository))
@@ -1105,9 +1207,9 @@ class Commit(_Cancellable):
         self._repository = repository
         self._listener = repository._listener_for(progress, note)
         handle = _handle()
-        with repository._used() as opened:
-            self._listener.call(cancel, "wdelta_commit_open", opened, _bytes(revision), self._listener.pointer(),
-                                ctypes.byref(handle))
+        repository._open()
+        self._listener.call(cancel, repository, repository._on_handle, "wdelta_commit_open", _bytes(revision),
+                            self._listener.pointer(), ctypes.byref(handle))
         self._handle = handle
         told = _CommitSummary()
         _call("wdelta_commit_summarise", handle, ctypes.byref(told))
@@ -1120,46 +1222,54 @@ class Commit(_Cancellable):
 
     def _file(self, index):
         told = _File()
-        _call("wdelta_commit_file", self._open(), index, ctypes.byref(told))
+        self._on_handle("wdelta_commit_file", index, ctypes.byref(told))
         return FileDescription(_str(told.path), told.size_bytes, _str(told.digest))
 
     def _tensor(self, index):
         told = _TensorDescription()
-        _call("wdelta_commit_tensor", self._open(), index, ctypes.byref(told))
+        self._on_handle("wdelta_commit_tensor", index, ctypes.byref(told))
         shape = tuple(told.shape[i] for i in range(told.dimensions))
         return TensorDescription(_str(told.name), _str(told.dtype), shape, _str(told.file), told.size_bytes)
 
     def read(self, path, *, cancel=None):
         """The bytes of a file, compared with its digest."""
+        _refuse_called_back(self, "Commit: read")
         size_bytes = _u64()
-        _call("wdelta_commit_read_size", self._open(), _bytes(path), ctypes.byref(size_bytes))
+        self._on_handle("wdelta_commit_read_size", _bytes(path), ctypes.byref(size_bytes))
         content = bytearray(size_bytes.value)
         room = (ctypes.c_char * len(content)).from_buffer(content) if content else None
-        self._work(cancel, "wdelta_commit_read", _bytes(path), room, len(content))
+        self._work(cancel, _Told(self), "wdelta_commit_read", _bytes(path), room, len(content))
         del room
         return bytes(content)
 
     def load_into(self, state_dict, *, file=None, strict=True, cancel=None):
         """Fills the tensors of a state dict; as the function load_into()."""
+        self._open()
+        _refuse_called_back(self, "Commit: load_into")
+        file = None if file is None else _str(_bytes(file))
+        if file is not None and all(each.path != file for each in self.files):
+            raise NotFoundError(f"{file}: is no file of commit {self.id[:12]}")
         views = _views(state_dict)
         held = {tensor.name for tensor in self.tensors if file is None or tensor.file == file}
         filled, told = {}, []  # by memory, whatever the names that share it; and by name
         for name, view in views.items():
+            if name not in held:
+                continue
             if not view.writable:
                 _refuse(name, "is read-only")
             if view.device == _CUDA and view.stream == _PER_THREAD_STREAM:
                 # Another thread fills, so that Ctrl-C ends it; its stream of that name is another one.
                 _refuse(name, "is on the default stream of its own thread", "give it on a stream that has a name")
-            if name in held:
-                told.append(filled.setdefault(view.memory() or name, view).told(name, file))
+            told.append(filled.setdefault(view.memory() or name, view).told(name, file))
         missing = [name for name, view in views.items() if name not in held and view.memory() not in filled]
         if missing and strict:
             self._prove_absent(missing[0], file, cancel)
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise NotFoundError(f"{missing[0]}{others}: no tensor of commit {self.id[:12]} has that name",
+            place = f"commit {self.id[:12]}" if file is None else f"{file} in commit {self.id[:12]}"
+            raise NotFoundError(f"{missing[0]}{others}: no tensor of {place} has that name",
                                 "strict=False fills the others")
         if told:
-            self._work(cancel, "wdelta_commit_fill", (_Tensor * len(told))(*told), len(told))
+            self._work(cancel, _Told(self), "wdelta_commit_fill", (_Tensor * len(told))(*told), len(told))
         if missing:
             self._prove_absent(missing[0], file, cancel)
         for view in filled.values():
@@ -1170,11 +1280,9 @@ class Commit(_Cancellable):
 
     def _prove_absent(self, name, file, cancel):
         """That a tensor is not there is what headers say, which the library compares with their digests first."""
-        try:
-            self._work(cancel, "wdelta_commit_find", _bytes(name), _bytes(file), ctypes.byref(_TensorDescription()))
-        except NotFoundError as error:
-            if "is no tensor of" not in error.message:
-                raise
+        with contextlib.suppress(NotFoundError):
+            self._work(cancel, _Told(self), "wdelta_commit_find", _bytes(name), _bytes(file),
+                       ctypes.byref(_TensorDescription()))
 
 
 def _mark_written(tensors):
@@ -1213,8 +1321,10 @@ def push(state_dict, repo, *, cancel=None, **options):
       "device", a copy on the CUDA device (UnsupportedError where there is none).
     anchor ("auto", "never", "now"), compress (False): whether weights are stored whole as well, and compressed.
     tied: "each" or "once", see the module's text.
-    progress(label, done, total): called some ten times a second, in other threads. An exception in it cancels.
-    note(text): told what is worth knowing and no error.
+    progress(label, done, total): called some ten times a second, in other threads. An exception in it cancels. It must
+      not call what would wait for the call that it is told of, nor wait for a thread that does: UsageError where that
+      is seen at once (push(), drop_references() and close() of the Repository, anything of the Commit that is read).
+    note(text): told what is worth knowing and no error. What it may call is as for progress.
     cancel: a threading.Event that, once set, ends this soon with Interrupted.
     create (True), environment, threads, engine, transfers, bytes_per_second: as for Repository, where repo is none."""
     if isinstance(repo, Repository):
@@ -1230,7 +1340,7 @@ def load_into(state_dict, location, *, file=None, strict=True, cancel=None, prog
     when it fails on the way, tensors hold anything.
 
     location: "REPO@REV" (a branch, a tag, an id's first digits, "step:100", "main~2"), or "REPO": the tip of main.
-    file: where a name is in several files of the commit, the one to take.
+    file: where a name is in several files of the commit, the one to take; NotFoundError where there is none.
     strict: tensors that the commit does not have are a NotFoundError, before anything is written; False leaves them.
       Either way that they are not there is proven, for which all files that could have them are read.
     cancel, progress, note: as for push(); create, environment and so on as for Repository, but nothing is created."""
@@ -1275,7 +1385,8 @@ class Pusher:
 
     busy: what push() does while the push before still runs: "wait" for it, or "skip" this one and return False.
     attempts: how often, once at least, to try to commit where someone else pushed first or the network failed.
-    done: called with the Report of each push, in its thread; its exception counts as the push's.
+    done: called with the Report of each push, in its thread; its exception counts as the push's. It and progress must
+      not call push(), wait() or close() of this, which wait for them: UsageError.
     The rest are as for push(), and may be given for each push too."""
 
     def __init__(self, repo, *, busy="wait", attempts=1, done=None, **options):
@@ -1284,9 +1395,11 @@ class Pusher:
         if not self._attempts:
             _refuse("attempts", "0 would push nothing", "1 tries once")
         self._owned = not isinstance(repo, Repository)
-        self._repository = Repository(repo, **_options_of_repository(options)) if self._owned else repo
-        self._options = self._checked(options)
-        self._begun = None  # the push that runs, or whose outcome nobody has asked for
+        of_repository = _options_of_repository(options) if self._owned else {}
+        self._options = self._checked(options)  # before a repository is made
+        self._repository = Repository(repo, **of_repository) if self._owned else repo
+        self._process = os.getpid()
+        self._last_begun = None
         self.last = None  # the Report of the last push that succeeded
 
     @staticmethod
@@ -1301,14 +1414,15 @@ class Pusher:
     def push(self, state_dict, **options):
         """Begins a push, once the one before is done. Raises the error of that one first: then nothing was begun, and
         the next call begins one. Returns False where it was skipped."""
-        if self._repository is None:
-            raise UsageError("Pusher: is closed")
+        _refuse_called_back(self, "Pusher: push")
+        self._open()
         if self._skips and self.running:
             return False
         self.wait()
-        push = _Push(self._repository, **{**self._options, **self._checked(options), "tensors": "copied"})
+        push = _Push(self._open(), **{**self._options, **self._checked(options), "tensors": "copied"})
         try:
             push.add_all(state_dict)
+            self._open()
         except BaseException:
             push.close()
             raise
@@ -1317,34 +1431,47 @@ class Pusher:
         # No daemon: the interpreter waits for it, so that the last push of a program is not cut off.
         thread = threading.Thread(target=self._commit, args=(begun,), name="wdelta-push", daemon=False)
         try:
-            thread.start()
+            if sys.is_finalizing():  # it would never run: see _cancellable()
+                self._commit(begun)
+            else:
+                thread.start()
+                begun.thread = thread
         except RuntimeError:  # there are no threads to be had, as in an atexit handler from Python 3.12 on
             self._commit(begun)
         except BaseException:  # Ctrl-C, and it may run already; where it has not begun it finds the handle closed
             push.cancel()
             if begun.is_working.wait(1):
-                begun.thread, self._begun = thread, begun
+                begun.thread, self._last_begun = thread, begun
             else:
                 push.close()
             raise
-        else:
-            begun.thread = thread
-        self._begun = begun
+        self._last_begun = begun
         return True
+
+    def _open(self):
+        if self._repository is None:
+            raise UsageError("Pusher: is closed")
+        return self._repository
+
+    @property
+    def _begun(self):
+        """The push that runs, or whose outcome nobody has asked for. In a child after fork() that is the parent's."""
+        return self._last_begun if self._process == os.getpid() else None
 
     def _commit(self, begun):
         begun.is_working.set()
         try:
-            with begun.push as push:
-                for attempt in range(1, self._attempts + 1):
-                    try:
-                        self.last = push.commit()
-                        break
-                    except (ConflictError, NetworkError):
-                        if attempt >= self._attempts:
-                            raise
-            if self._done is not None:
-                self._done(self.last)
+            with _Told(self).telling():
+                with begun.push as push:
+                    for attempt in range(1, self._attempts + 1):
+                        try:
+                            self.last = push.commit()
+                            break
+                        except (ConflictError, NetworkError):
+                            if attempt >= self._attempts:
+                                raise
+                if self._done is not None:
+                    self._done(self.last)
         except BaseException as error:
             begun.error = error
         finally:
@@ -1353,30 +1480,37 @@ class Pusher:
     @property
     def running(self):
         """Whether a push is on its way."""
-        return self._begun is not None and not self._begun.is_over.is_set()
+        begun = self._begun
+        return begun is not None and not begun.is_over.is_set()
 
     def wait(self):
         """Waits for the push that runs. Returns the Report of the last one that succeeded (None before the first), or
         raises the error of the last one, once."""
+        _refuse_called_back(self, "Pusher: wait")
         begun = self._begun
         if begun is not None:
             # Not join(): up to Python 3.12 a thread counts as ended once Ctrl-C has broken off a join() of it.
             begun.is_over.wait()
             if begun.thread is not None:
                 begun.thread.join()
-            self._begun = None
-            if begun.error is not None:
-                raise begun.error
+            self._last_begun = None
+            try:
+                if begun.error is not None:
+                    raise begun.error
+            finally:
+                begun.error = None  # as in _beside()
         return self.last
 
     def cancel(self):
         """Makes the push that runs end soon with Interrupted."""
-        if self._begun is not None:
-            self._begun.push.cancel()
+        begun = self._begun
+        if begun is not None:
+            begun.push.cancel()
 
     def close(self):
         """Waits for the push that runs and raises its error; a second call does nothing. Where Ctrl-C ends the waiting
         the push goes on, and this may be called again."""
+        _refuse_called_back(self, "Pusher: close")
         try:
             self.wait()
         finally:
@@ -1394,6 +1528,6 @@ class Pusher:
             self.cancel()
         try:
             self.close()
-        except WdeltaError:
+        except Exception:
             if kind is None:
                 raise

@@ -56,7 +56,7 @@ struct PushOptions {
 struct PushReport {
   Digest id;                     ///< of the commit that the branch stands at now
   std::optional<Digest> parent;  ///< of that commit
-  bool created = false;  ///< false: the tip was this checkpoint already
+  bool created = false;          ///< false: the tip was this checkpoint already
   std::size_t file_count = 0;
   std::uint64_t checkpoint_bytes = 0;
   std::uint64_t stored_bytes = 0;         ///< objects written, without those of an anchor

@@ -312,8 +312,10 @@ static void a_commit_holds_what_was_pushed_whatever_happens_to_copied_tensors_th
   wdelta_commit* opened = NULL;
   wdelta_file file = WDELTA_FILE_INIT;
   wdelta_tensor_description found = WDELTA_TENSOR_DESCRIPTION_INIT;
-  char text[64] = {0};
+  char text[64] = {0}, long_name[501];
   uint64_t size_bytes = 0;
+  memset(long_name, 1, sizeof long_name - 1); /* each takes four characters to be shown */
+  long_name[sizeof long_name - 1] = '\0';
   set_model(m, 1);
   options.tag = "first";
   push = begin(repository, m, &options);
@@ -352,6 +354,7 @@ static void a_commit_holds_what_was_pushed_whatever_happens_to_copied_tensors_th
   CHECK(found.dimensions == 1 && found.shape[0] == COLUMNS && strcmp(found.dtype, "F32") == 0);
   CHECK(strcmp(found.file, "model.safetensors") == 0);
   EXPECT(WDELTA_NOT_FOUND, wdelta_commit_find(opened, "model.none", NULL, &found, &error_), "model.none");
+  EXPECT(WDELTA_NOT_FOUND, wdelta_commit_find(opened, long_name, NULL, &found, &error_), "...: is no tensor of commit");
   /* The repository's handle may go first. */
   wdelta_close(repository);
   OK(wdelta_commit_read(opened, "config.json", text, (size_t)size_bytes, &error_));
@@ -379,6 +382,7 @@ static void a_push_compares_with_the_reference_copy_and_copied_and_borrowed_make
       report = commit(begin(repository, m, &options));
     }
     CHECK(report.created == 0 && report.compared_with_repository == 1);
+    CHECK(strcmp(report.parent, report.id) != 0 && (report.parent[0] != '\0') == borrowed);
     for (step = 2 + 3 * borrowed; step <= 4 + 3 * borrowed; ++step) {
       set_model(m, step);
       options = options_of(step);
@@ -689,6 +693,7 @@ static void a_cancelled_push_leaves_the_branch_where_it_was(void) {
   options.callbacks = NULL;
   push = begin(repository, m, &options);
   wdelta_push_cancel(push);
+  OK(wdelta_push_meta(push, "noted", "all the same", &error_));
   EXPECT(WDELTA_INTERRUPTED, wdelta_push_commit(push, NULL, &error_), "interrupted");
   wdelta_push_free(push);
   CHECK(!exists(repository, "main"));

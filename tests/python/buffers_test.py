@@ -153,6 +153,7 @@ class Pushes(Case):
                 self.assertEqual(self.pulled_tensors()["w"][2], weights.tobytes())
                 again = repository.push(tensors, reference=reference)
                 self.assertEqual((again.id, again.created), (second.id, False))
+                self.assertEqual(again.parent, first.id)
                 repository.drop_references()
                 self.assertEqual(repository.reference_bytes, 0)
                 weights[3] ^= 5
@@ -244,6 +245,28 @@ class Loads(Case):
         self.assertEqual((loaded.missing, loaded.unexpected), (["c", "d"], ["b"]))
         self.assertEqual(list(room.values()), [b"aaaa", bytes(4), bytes(4)])
 
+    def test_a_file_is_asked_for_by_its_place_and_has_to_be_there(self):
+        self.push({"a": b"1"}, weights_path="one.safetensors", files={"config.json": b"{}"})
+        one = self.pulled()["one.safetensors"]
+        self.push({"a": b"2", "b": b"3"}, weights_path="two.safetensors", files={"one.safetensors": one})
+        room = {"a": bytearray(1)}
+        for file, content in (("one.safetensors", b"1"), (Path("two.safetensors"), b"2"), (b"one.safetensors", b"1")):
+            self.load(room, file=file)
+            self.assertEqual(room["a"], content)
+        for strict in (True, False):
+            with self.assertRaisesRegex(wdelta.NotFoundError, "^tow.safetensors: is no file of commit [0-9a-f]{12}$"):
+                self.load(room, file="tow.safetensors", strict=strict)
+        with self.assertRaisesRegex(wdelta.NotFoundError, "^b: no tensor of one.safetensors in commit [0-9a-f]{12} "):
+            self.load({"b": bytearray(1)}, file="one.safetensors")
+        self.assertEqual(self.load({"b": bytearray(1)}, file="one.safetensors", strict=False).missing, ["b"])
+
+    def test_what_the_commit_does_not_have_may_be_called_and_be_anything(self):
+        self.push({"a": b"1"})
+        for name in ("\x01" * 500, "\x01" * 10_000, "\u2028" * 3000):
+            room = {"a": bytearray(1), name: b"read-only"}
+            self.assertEqual(self.load(room, strict=False).missing, [name])
+            self.assertEqual(room["a"], b"1")
+
     def test_another_dtype_or_shape_and_memory_that_may_not_be_written_are_refused(self):
         self.push({"a": b"aaaa"})
         for wrong in (bytearray(5), array.array("b", b"aaaa"), wdelta.Typed(bytearray(4), "U8", (2, 2)), b"bbbb"):
@@ -327,6 +350,22 @@ class Damaged(Case):
                 use()
 
 
+    def test_an_object_that_is_gone_is_damage_and_proves_that_nothing_is_missing(self):
+        with S3() as s3:
+            environment = {**self.environment, **s3.environment()}
+            with wdelta.Repository("s3://bucket/run", environment=environment) as repository:
+                repository.push({"w": bytes(random.Random(1).choices(range(256), k=6_000_000))})
+                for strict in (True, False):
+                    with repository.commit() as commit:
+                        bucket, kept = s3.buckets["bucket"], dict(s3.buckets["bucket"])
+                        for key in [key for key in kept if "/objects/" in key]:
+                            del bucket[key]
+                        with self.assertRaises(wdelta.CorruptError) as caught:
+                            commit.load_into({"other": bytearray(1)}, strict=strict)
+                        bucket.update(kept)
+                    self.assertIn("is not there", caught.exception.message)
+
+
 class Refusals(Case):
     def test_what_cannot_be_said_or_read_is_refused_by_its_name(self):
         closed = mmap.mmap(-1, 10)
@@ -340,6 +379,12 @@ class Refusals(Case):
                 ({}, {"meta": {"good": 1, "bad": b"\xff"}}, wdelta.UsageError, "bad"),
                 ({}, {"file_metadata": {"bad": b"\xff"}}, wdelta.UsageError, "bad"),
                 ({}, {"create": []}, wdelta.UsageError, "create"),
+                ({}, {"meta": [1]}, wdelta.UsageError, "^meta: is no mapping but list"),
+                ({}, {"file_metadata": "x"}, wdelta.UsageError, "^file_metadata: is no mapping"),
+                ({}, {"files": ["a"]}, wdelta.UsageError, "^files: is no mapping"),
+                ({}, {"files": {"a": "\udc80"}}, wdelta.UsageError, "^a: is no text"),
+                ({}, {"environment": ["A"]}, wdelta.UsageError, "^environment: is no mapping"),
+                ({}, {"environment": {"A": None}}, wdelta.UsageError, "^environment.'A'.: is None"),
                 ({}, {"files": {"c.json": self.scratch / "none"}}, wdelta.NotFoundError, "^c.json: .*none"),
                 ({}, {"files": {"c.json": self.scratch}}, wdelta.LocalError, "^c.json: ")):
             with self.assertRaisesRegex(kind, message):
@@ -370,6 +415,7 @@ class Refusals(Case):
 
         self.push({"a": b"x"})
         with self.repository() as repository, repository.commit() as commit:
+            self.assertEqual(commit.load_into({"b": OnADevice()}, strict=False).missing, ["b"])
             with self.assertRaisesRegex(wdelta.UsageError, "^a: is on the default stream of its own thread"):
                 commit.load_into({"a": OnADevice()})
 
@@ -391,7 +437,10 @@ class Refusals(Case):
             self.push([b"x"])
         with self.assertRaisesRegex(wdelta.UsageError, "is no name"):
             self.push({5: b"x"})
-        for wrong in (wdelta.Typed(b"abc", "BF16"), wdelta.Typed(b"abc", "BF16", (2,)), wdelta.Typed(b"abc", "Q4"),
+        with self.assertRaisesRegex(wdelta.UsageError, "shape is 4"):
+            wdelta.Typed(b"abcd", "U8", 4)
+        for wrong in (wdelta.Typed(b"ab", ["BF16"]), wdelta.Typed(b"ab", b"BF16"), wdelta.Typed(b"abc", "BF16"),
+                      wdelta.Typed(b"abc", "BF16", (2,)), wdelta.Typed(b"abc", "Q4"),
                       wdelta.Typed(memoryview(b"abcdef")[::2], "BF16", (1,))):
             with self.assertRaisesRegex(wdelta.UsageError, "^w: "):
                 self.push({"w": wrong})
@@ -440,6 +489,12 @@ class Refusals(Case):
         repository.close()
         with self.assertRaisesRegex(wdelta.UsageError, "closed"):
             repository.push({"a": b"y"})
+        commit = self.repository().commit()
+        commit.close()
+        for use in (lambda: commit.load_into({}), lambda: commit.load_into({"b": bytearray(1)}, strict=False),
+                    lambda: commit.read("model.safetensors")):
+            with self.assertRaisesRegex(wdelta.UsageError, "^Commit: is closed"):
+                use()
 
 
 class Breaks(Case):
@@ -471,7 +526,7 @@ class Breaks(Case):
         enough.set()
         with repository._listener._turn:
             with self.assertRaises(wdelta.Interrupted):
-                repository._listener.call(enough, "wdelta_resolve", repository._handle, b"", (ctypes.c_char * 65)())
+                repository._listener.call(enough, repository, self.fail)
         self.assertTrue(repository.resolve())
 
     def test_what_has_a_cancel_can_be_cancelled(self):
@@ -504,17 +559,16 @@ class Breaks(Case):
             self.load({"w": wdelta.Typed(array.array("H", bytes(8_000_000)), "BF16")}, progress=progress)
 
     def test_an_exception_that_comes_too_late_to_cancel_is_raised_all_the_same(self):
-        real = wdelta._cancellable
+        real = wdelta._call
 
-        def finished_first(work, cancel_now, cancel):
-            result = real(work, cancel_now, cancel)
+        def finished_first(*arguments):
+            real(*arguments)
             listener.now.error = ZeroDivisionError()
-            return result
 
         with self.repository() as repository, wdelta._Push(repository) as push:
             listener = push._listener
             push.add_all({"w": b"x"})
-            with unittest.mock.patch.object(wdelta, "_cancellable", finished_first):
+            with unittest.mock.patch.object(wdelta, "_call", finished_first):
                 with self.assertRaises(ZeroDivisionError):
                     push.commit()
         self.assertEqual(len(self.tips()), 1)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -32,10 +33,23 @@ def _reader():
 safetensors = _reader()
 
 
+class Gate:
+    """Progress that stops a push where it is until it may go on."""
+
+    def __init__(self):
+        self.reached, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, *_):
+        self.reached.set()
+        if not self.open.wait(60):
+            raise AssertionError("nobody opened the gate")
+
+
 class Case(unittest.TestCase):
     """A test with a directory of its own, gone afterwards, and in it a repository and the state of who pushes."""
 
     maxDiff = 2000
+    longest_run_s = 60
 
     def setUp(self):
         self.scratch = Path(tempfile.mkdtemp(prefix="wdelta-test-"))
@@ -66,9 +80,9 @@ class Case(unittest.TestCase):
         return done.stdout
 
     def run_lines(self, lines, **environment):
-        """Runs lines of Python that import the module, in a process of their own."""
+        """Runs lines of Python that import the module, in a process of their own. Those that hang are a failure."""
         return subprocess.run([sys.executable, "-B", "-c", lines], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True,
+                              stderr=subprocess.STDOUT, text=True, timeout=self.longest_run_s,
                               env={**os.environ, "PYTHONPATH": str(ROOT / "lib" / "python"),
                                    **{name: str(value) for name, value in environment.items()}})
 

@@ -51,6 +51,15 @@ class Arrays(Case):
             self.assertEqual(tensors[name][2], arrays[name].tobytes(), name)
             self.assertEqual(room[name].tobytes(), arrays[name].tobytes(), name)
 
+    def test_an_array_with_a_mask_is_no_tensor(self):
+        masked = numpy.ma.masked_array([1.0, 2.0], [True, False])
+        self.push({"w": numpy.zeros(2)})
+        for use in (lambda: self.push({"w": masked}), lambda: self.load({"w": masked}),
+                    lambda: self.push({"w": wdelta.Typed(masked, "F64")}), lambda: self.push({"w": numpy.ma.masked})):
+            with self.assertRaisesRegex(wdelta.UsageError, "^w: is a masked array"):
+                use()
+        self.assertEqual(len(self.tips()), 1)
+
     def test_arrays_in_files_are_filled(self):
         values = self.random_array("float32", (4, 5))
         self.push({"w": values})

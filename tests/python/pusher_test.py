@@ -14,25 +14,13 @@ import types
 import unittest.mock
 
 import door
-from door import Case, wdelta
+from door import Case, Gate, wdelta
 
 
 def private_bytes():
     """Memory of this process that is no file's."""
     with open("/proc/self/status") as status:
         return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
-
-
-class Gate:
-    """Progress that stops a push where it is until it may go on."""
-
-    def __init__(self):
-        self.reached, self.open = threading.Event(), threading.Event()
-
-    def __call__(self, *_):
-        self.reached.set()
-        if not self.open.wait(60):
-            raise AssertionError("nobody opened the gate")
 
 
 class InTheBackground(Case):
@@ -58,6 +46,13 @@ class InTheBackground(Case):
         with self.assertRaisesRegex(wdelta.UsageError, "closed"):
             pusher.push({"w": weights})
 
+    def test_options_that_make_no_sense_leave_no_repository_behind(self):
+        for options, kind in (({"branches": "x"}, TypeError), ({"tensors": "borrowed"}, wdelta.UsageError),
+                              ({"attempts": 0}, wdelta.UsageError)):
+            with self.assertRaises(kind):
+                self.pusher(**options)
+        self.assertFalse(os.path.exists(self.repo))
+
     def test_nothing_but_a_copy_is_pushed(self):
         pusher = self.pusher()
         self.addCleanup(pusher.close)
@@ -80,7 +75,7 @@ class InTheBackground(Case):
         threads += [threading.Thread(target=each) for each in (repository.drop_references, repository.close)]
         for thread in threads[1:]:
             thread.start()
-        while repository._calls == 0:
+        while not repository._calls:
             pass
         self.assertTrue(threads[2].is_alive())
         gate.open.set()
@@ -165,6 +160,15 @@ class InTheBackground(Case):
                 pusher.push({"w": b"2"}, tag="taken")
                 1 / 0
         self.assertEqual(self.repository().commit("step:1").step, 1)
+
+        def fails(_):
+            raise KeyError("of the push")
+
+        for callback in ("progress", "done"):
+            with self.assertRaises(ZeroDivisionError):
+                with self.pusher(**{callback: lambda *_: fails(None)}) as pusher:
+                    pusher.push({"w": b"3"})
+                    1 / 0
 
     def test_a_lost_race_is_tried_again_as_often_as_asked(self):
         real, calls = wdelta._Push.commit, []
@@ -354,11 +358,11 @@ class WithTransformers(Case):
             def __init__(self, model, callbacks):
                 self.model, self.callbacks = model, callbacks
 
-            def train(self, is_first_process=True):
-                state = types.SimpleNamespace(is_world_process_zero=is_first_process, global_step=0, epoch=0.0)
+            def train(self, is_first_process=True, has_epochs=True):
+                state = types.SimpleNamespace(is_world_process_zero=is_first_process, global_step=0, epoch=None)
                 for step in range(1, 7):
                     self.model.weights[step] ^= 1
-                    state.global_step, state.epoch = step, step / 6
+                    state.global_step, state.epoch = step, step / 6 if has_epochs else None
                     if step % 2 == 0:
                         self.tell("on_save", state)
                 self.tell("on_train_end", state)
@@ -380,13 +384,21 @@ class WithTransformers(Case):
         with unittest.mock.patch.dict(sys.modules, transformers=transformers):
             exec(compile(code, "wdelta.__doc__", "exec"), self.names)
 
+    def check_commit(self, step, meta):
+        with self.repository().commit(f"step:{step}") as commit:
+            self.assertEqual(commit.meta, meta)
+            self.assertEqual(commit.read("config.json"), b'{"layers": 1}')
+
     def test_the_callback_pushes_each_save(self):
         self.names["trainer"].train()
         self.assertEqual(len(self.tips()), 3)
-        with self.repository().commit("step:4") as commit:
-            self.assertEqual(commit.meta, {"epoch": str(4 / 6)})
-            self.assertEqual(commit.read("config.json"), b'{"layers": 1}')
+        self.check_commit(4, {"epoch": str(4 / 6)})
         self.assertEqual(self.pulled_tensors()["w"][2], self.names["model"].weights)
+
+    def test_where_nobody_counts_epochs_the_callback_says_none(self):
+        self.names["trainer"].train(has_epochs=False)
+        self.assertEqual(len(self.tips()), 3)
+        self.check_commit(4, {})
 
     def test_the_callback_pushes_nothing_in_another_process_than_the_first(self):
         self.names["trainer"].train(is_first_process=False)
@@ -405,6 +417,8 @@ class WithTransformers(Case):
             self.names["trainer"].train()
         self.assertIn("cannot be reached", logged.output[0])
         self.assertEqual(len(self.tips()), 2)
+        for step in (4, 6):
+            self.check_commit(step, {"epoch": str(step / 6)})
         self.assertEqual(self.pulled_tensors()["w"][2], self.names["model"].weights)
 
 
