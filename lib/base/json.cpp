@@ -15,6 +15,8 @@ namespace wdelta {
 namespace {
 
 constexpr std::size_t k_most_member_values = 1'000'000;
+// Of a document of more values each has more text than that.
+constexpr std::size_t k_fewest_value_bytes = 16;
 
 // What the parser says is wrong, without its own number of the error and all that it read last, which may be long.
 std::string_view in_words(std::string_view what) {
@@ -37,7 +39,10 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
 
     bool members() const { return take && !array; }
   };
-  Builder(const std::string& object, Taken taken) : object_(&object), taken_(std::move(taken)) {}
+  Builder(const std::string& object, std::size_t text_bytes, Taken taken)
+      : object_(&object),
+        most_values_(k_most_member_values + text_bytes / k_fewest_value_bytes),
+        taken_(std::move(taken)) {}
   ParsedJson take() { return std::move(document_); }
 
   bool null() override { return put(nullptr) != nullptr; }
@@ -55,7 +60,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   bool key(string_t& name) override {
     if (is_among_members()) {
       name_ = name;
-      value_count_ = 0;
+      if (taken_.take) value_count_ = 0;
     }
     if (taken_.members() && is_among_members()) {
       const std::size_t before = names_.size();
@@ -102,9 +107,12 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   // What it returns stays where it is as long as it is open: nothing is put into its parent meanwhile.
   ParsedJson* put(ParsedJson value) {
     // Each takes much more memory than it has text.
-    if (taken_.take && ++value_count_ > k_most_member_values)
+    ++value_count_;
+    if (taken_.take && value_count_ > k_most_member_values)
       throw Error(Fault::corrupt, *object_,
                   fmt::format("JSON member {:?} has more than {} values", name_, k_most_member_values));
+    if (!taken_.take && value_count_ > most_values_)
+      throw Error(Fault::corrupt, *object_, fmt::format("JSON has more than {} values", most_values_));
     if (is_taken()) {
       const bool is_whole = !value.is_structured();
       value_ = std::move(value);
@@ -122,6 +130,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
   }
 
   const std::string* object_;
+  std::size_t most_values_;  // where nothing is handed over
   ParsedJson document_;
   std::vector<ParsedJson*> open_;
   ParsedJson* member_ = nullptr;
@@ -136,7 +145,7 @@ class Builder final : public nlohmann::json_sax<ParsedJson> {
 ParsedJson parse(std::string_view text, const std::string& object, Builder::Taken taken) {
   // The parser takes a NUL for the end of the text, so that anything could hide behind it.
   if (text.find('\0') != std::string_view::npos) throw Error(Fault::corrupt, object, "JSON holds a NUL byte");
-  Builder builder(object, std::move(taken));
+  Builder builder(object, text.size(), std::move(taken));
   ParsedJson::sax_parse(text, &builder);
   return builder.take();
 }

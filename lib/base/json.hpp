@@ -14,7 +14,8 @@
 namespace wdelta {
 
 /// Parses a document from outside. Refuses what is not JSON in UTF-8, a name given twice in an object, and nesting
-/// deeper than 16. Throws corrupt, naming `object`.
+/// deeper than 16; and more than 1,000,000 values and one for each 16 bytes of text, which would take far more memory
+/// than text. Throws corrupt, naming `object`.
 ParsedJson parse_json(std::string_view text, const std::string& object);
 /// The same of an object, whose members are handed over one by one, in the order of the text: for documents that are
 /// soon something else. What `take` throws comes through. Throws corrupt, too, for a member of more than 1,000,000

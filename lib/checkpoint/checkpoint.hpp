@@ -27,8 +27,8 @@ struct CheckpointFile {
   std::optional<Digest> digest;    ///< where it is known without reading
 };
 
-/// For whoever has read a file: throws corrupt where its digest is known and `found` is another, as when an object that it
-/// is made from is damaged.
+/// For whoever has read a file: throws corrupt where its digest is known and `found` is another, as when an object that
+/// it is made from is damaged.
 void require_digest(const CheckpointFile& file, const Digest& found);
 
 /// Whether a place is that of a safetensors file, whose tensors are compared; all others are side files.

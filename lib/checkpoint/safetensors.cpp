@@ -40,6 +40,11 @@ Tensor read_tensor(const std::string& tensor_name, const ParsedJson& value, std:
 
   const ParsedJson& shape = field("shape");
   if (!shape.is_array()) refuse(name, tensor_name, "shape is not an array");
+  // Frameworks have 64 at most; each takes more memory than it has text.
+  constexpr std::size_t k_most_extents = 255;
+  if (shape.size() > k_most_extents) {
+    refuse(name, tensor_name, fmt::format("shape has {} extents, at most {} expected", shape.size(), k_most_extents));
+  }
   for (const ParsedJson& extent : shape) {
     if (!extent.is_number_unsigned()) refuse(name, tensor_name, "shape holds something that is no size");
     tensor.shape.push_back(extent.get<std::uint64_t>());

@@ -84,7 +84,7 @@ DeltaReader DeltaReader::open(std::shared_ptr<const ByteReader> file) {
     }
   }
   delta.read_index(header, metadata);
-  delta.read_front(header, metadata);
+  delta.find_front(header, metadata);
   return delta;
 }
 
@@ -171,7 +171,6 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
   const std::uint64_t tensor_count = cursor.varint();
   if (tensor_count == 0) throw Error(Fault::corrupt, "", "a bundle of no tensors");
   std::string tensor;
-  std::uint64_t names_bytes = 0;
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
     const std::uint64_t shared = cursor.varint();
     if (shared > tensor.size()) {
@@ -182,11 +181,9 @@ void DeltaReader::add_bundle(Cursor& cursor, Stretch& left) {
     const auto more = cursor.take(cursor.varint());
     tensor.resize(shared);
     tensor.append(more.begin(), more.end());
-    names_bytes += tensor.size();
-    if (names_bytes > k_most_name_bytes) {
-      throw Error(Fault::corrupt, name(),
-                  fmt::format("the names of a bundle have more than {} bytes together", k_most_name_bytes));
-    }
+    if (tensor.size() > most_name_bytes_)
+      throw Error(Fault::corrupt, name(), "the names in its bundles have more bytes than its block index may tell");
+    most_name_bytes_ -= tensor.size();
     add_tensor(cursor, tensor, left);
   }
 }
@@ -208,7 +205,8 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
   const Tensor* index = index_key == nullptr ? nullptr : header.find(*index_key);
   if (index == nullptr) throw Error(Fault::corrupt, name(), "has no block index");
   const std::vector<std::uint8_t> frame = read_tensor(*file_, *index);
-  const std::vector<std::uint8_t> bytes = unframed(frame, most_index_bytes(frame.size()), name(), "block index");
+  most_name_bytes_ = most_framed_bytes(frame.size());
+  const std::vector<std::uint8_t> bytes = unframed(frame, most_name_bytes_, name(), "block index");
   try {
     Cursor cursor(bytes);
     for (const Tensor& tensor : header.tensors()) {
@@ -232,7 +230,7 @@ void DeltaReader::read_index(const SafetensorsHeader& header, const Metadata& me
   }
 }
 
-void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& metadata) {
+void DeltaReader::find_front(const SafetensorsHeader& header, const Metadata& metadata) {
   const std::string* key = find_metadata(metadata, "header");
   if (description_.opaque != nullptr) {
     if (key != nullptr) throw Error(Fault::corrupt, name(), "is of an opaque file, which has no header");
@@ -245,9 +243,18 @@ void DeltaReader::read_front(const SafetensorsHeader& header, const Metadata& me
   }
   const Tensor* entry = header.find(*key);
   if (entry == nullptr) throw Error(Fault::corrupt, name(), "its header entry is missing");
+  front_ = Stretch{entry->begin, entry->end};
+  stored_front();  // for what it throws
+}
+
+std::optional<std::vector<std::uint8_t>> DeltaReader::stored_front() const {
+  if (!front_) return std::nullopt;
+  std::vector<std::uint8_t> frame(front_->end - front_->begin);
+  file_->read_at(front_->begin, frame);
+  constexpr std::uint64_t k_length_bytes = 8;
   const std::uint64_t limit =
-      std::min<std::uint64_t>(8 + SafetensorsHeader::k_longest_header, description_.result.size_bytes);
-  stored_front_ = unframed(read_tensor(*file_, *entry), limit, name(), "header entry");
+      std::min(description_.result.size_bytes, k_length_bytes + most_framed_bytes(frame.size()));
+  return unframed(frame, limit, name(), "header entry");
 }
 
 std::size_t DeltaEntry::group_of(std::uint64_t block) const {

@@ -104,8 +104,9 @@ class DeltaReader {
   const EntryGroup& reference(std::size_t number) const { return references_[number]; }
   /// The entry of a tensor, or null: then the tensor has the bits of its source.
   const DeltaEntry* find(const std::string& tensor) const;
-  /// The front of the result where it is not that of the first base file.
-  const std::optional<std::vector<std::uint8_t>>& stored_front() const { return stored_front_; }
+  /// The front of the result where it is not that of the first base file. Made each time out of its frame, which is far
+  /// smaller: many deltas of a chain may be open.
+  std::optional<std::vector<std::uint8_t>> stored_front() const;
 
   /// Reads bytes of the file from `begin` on.
   void read_at(std::uint64_t begin, std::span<std::uint8_t> bytes) const { file_->read_at(begin, bytes); }
@@ -123,7 +124,7 @@ class DeltaReader {
   void read_shape(Cursor& cursor, const std::string& tensor, EntryGroup& group) const;
   void add_bundle(Cursor& cursor, Stretch& left);
   std::uint8_t read_encoding(Cursor& cursor, const std::string& entry) const;
-  void read_front(const SafetensorsHeader& header, const Metadata& metadata);
+  void find_front(const SafetensorsHeader& header, const Metadata& metadata);
 
   std::shared_ptr<const ByteReader> file_;
   DeltaDescription description_;
@@ -131,9 +132,10 @@ class DeltaReader {
   Digest payload_digest_;
   std::uint64_t payload_begin_ = 0;
   std::vector<DeltaEntry> entries_;
+  std::uint64_t most_name_bytes_ = 0;   // of all bundles, that are left
   std::vector<EntryGroup> references_;  // groups that have parameters and refer to none
   std::map<std::string, std::size_t> by_tensor_;
-  std::optional<std::vector<std::uint8_t>> stored_front_;
+  std::optional<Stretch> front_;  // its frame
 };
 
 }  // namespace wdelta

@@ -65,6 +65,8 @@ void DeltaWriter::append_tensor(const Entry& entry, std::vector<std::uint8_t>& i
 
 namespace {
 
+constexpr std::size_t k_header_length_bytes = 8;
+
 std::string unused_key(std::string key, const std::set<std::string>& taken) {
   while (taken.contains(key)) key += "'";
   return key;
@@ -76,6 +78,15 @@ std::vector<std::uint8_t> compressed(std::span<const std::uint8_t> bytes) {
   if (ZSTD_isError(size)) throw Error(Fault::internal, "", fmt::format("zstd: {}", ZSTD_getErrorName(size)));
   frame.resize(size);
   return frame;
+}
+
+void require_readable(const std::filesystem::path& delta, const char* what, std::uint64_t size_bytes,
+                      std::size_t frame_bytes) {
+  if (size_bytes <= most_framed_bytes(frame_bytes)) return;
+  throw Error(
+      Fault::unsupported, delta.string(),
+      fmt::format("would have {} of {} bytes, which no reader takes of a frame of {}", what, size_bytes, frame_bytes),
+      "its tensors' names are too long, or too many");
 }
 
 // A delta as it is going to be: its header, then what was spooled.
@@ -145,6 +156,7 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   };
   std::vector<std::uint8_t> index;
   std::size_t bundle_count = 0;
+  std::uint64_t name_bytes = 0;  // of bundles
   for (std::span<const Entry> left = entries_; !left.empty();) {
     const std::span<const Entry> bundle = left.first(bundle_length(left));
     if (bundle.size() > 1) {
@@ -153,6 +165,7 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
                           [](std::uint64_t sum, const Entry& entry) { return sum + entry.size_bytes; });
       add_entry(unused_key(fmt::format("wdelta.bundle.{}", bundle_count++), keys), size_bytes);
       append_bundle(bundle, index);
+      for (const Entry& entry : bundle) name_bytes += entry.name.size();
     } else {
       add_entry(bundle.front().name, bundle.front().size_bytes);
       index.push_back(k_tensor_encoding);
@@ -162,14 +175,13 @@ DeltaWriter::Finished DeltaWriter::finish(const DeltaDescription& description, s
   }
   metadata.emplace_back("index", unused_key("wdelta.index", keys));
   const std::vector<std::uint8_t> index_frame = compressed(index);
-  if (index.size() > most_index_bytes(index_frame.size())) {
-    throw Error(Fault::unsupported, path_.string(),
-                fmt::format("would have a block index of {} bytes, which no reader takes", index.size()));
-  }
+  require_readable(path_, "a block index", index.size(), index_frame.size());
+  require_readable(path_, "names in bundles", name_bytes, index_frame.size());
   add_entry(metadata.back().second, index_frame.size());
   spool_.append(index_frame);
   if (!front.empty()) {
     const std::vector<std::uint8_t> frame = compressed(front);
+    require_readable(path_, "a header of the result", front.size() - k_header_length_bytes, frame.size());
     metadata.emplace_back("header", unused_key("wdelta.header", keys));
     add_entry(metadata.back().second, frame.size());
     spool_.append(frame);

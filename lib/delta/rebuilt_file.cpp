@@ -103,10 +103,8 @@ std::shared_ptr<const SafetensorsHeader> RebuiltFile::header_after(
   const std::uint64_t size_bytes = description.result.size_bytes;
   if (description.opaque != nullptr)
     return std::make_shared<SafetensorsHeader>(SafetensorsHeader::of_bytes(size_bytes, *description.opaque));
-  if (delta.stored_front()) {
-    return std::make_shared<SafetensorsHeader>(
-        SafetensorsHeader::parse(*delta.stored_front(), size_bytes, delta.name()));
-  }
+  if (const auto front = delta.stored_front())
+    return std::make_shared<SafetensorsHeader>(SafetensorsHeader::parse(*front, size_bytes, delta.name()));
   const RebuiltFile& first = *base.front();
   if (first.size_bytes() != size_bytes) {
     throw Error(Fault::base_mismatch, first.name(),

@@ -57,12 +57,12 @@ void PullWriter::fetch_ahead(const ManifestFile& file, const Execution& executio
   NoProgress silent;
   Execution quietly = execution;
   quietly.progress = &silent;
-  std::map<Digest, Recipe> recipes;
+  std::map<Digest, const Recipe*> recipes;
   graph_.collect(file.identity.digest, recipes);
   std::vector<std::pair<const Recipe*, Source*>> deltas;
   for (const auto& [digest, recipe] : recipes) {
-    const auto expected = objects_.find(recipe.bytes.object);
-    if (recipe.is_delta && expected != objects_.end()) deltas.emplace_back(&recipe, &expected->second);
+    const auto expected = objects_.find(recipe->bytes.object);
+    if (recipe->is_delta && expected != objects_.end()) deltas.emplace_back(recipe, &expected->second);
   }
   const auto look = [&](std::size_t i) {
     const Recipe* recipe = deltas[i].first;

@@ -147,9 +147,7 @@ constexpr std::size_t k_longest_plain_book = std::size_t{256} << 10;
 constexpr std::uint64_t k_longest_book = std::uint64_t{1} << 30;
 
 // What a frame of that size may hold: the digests alone leave a book no smaller than a twelfth.
-std::uint64_t most_text_bytes(std::uint64_t frame_bytes) {
-  return std::min(k_longest_book, (std::uint64_t{1} << 20) + 32 * frame_bytes);
-}
+std::uint64_t most_text_bytes(std::uint64_t frame_bytes) { return std::min(k_longest_book, 32 * frame_bytes); }
 
 std::span<const std::uint8_t> as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -274,17 +272,17 @@ bool RecipeGraph::is_stored_whole(const Digest& digest) const {
 }
 
 std::vector<ModelReference> RecipeGraph::references_for(const Digest& digest) const {
-  std::map<Digest, Recipe> recipes;
+  std::map<Digest, const Recipe*> recipes;
   collect(digest, recipes);
   std::vector<ModelReference> found;
   for (const auto& [made, recipe] : recipes) {
-    if (recipe.reference) found.push_back(*recipe.reference);
+    if (recipe->reference) found.push_back(*recipe->reference);
   }
   return found;
 }
 
 RecipeGraph::Sources RecipeGraph::sources_of(const Digest& digest) const {
-  std::map<Digest, Recipe> recipes;
+  std::map<Digest, const Recipe*> recipes;
   collect(digest, recipes);
   std::set<Digest> at_hand;
   std::set<std::string> objects;
@@ -294,8 +292,8 @@ RecipeGraph::Sources RecipeGraph::sources_of(const Digest& digest) const {
   };
   add(digest);
   for (const auto& [made, recipe] : recipes) {
-    std::ranges::for_each(recipe.base, add);
-    if (!recipe.reference) objects.insert(recipe.bytes.object);
+    std::ranges::for_each(recipe->base, add);
+    if (!recipe->reference) objects.insert(recipe->bytes.object);
   }
   return {{at_hand.begin(), at_hand.end()}, {objects.begin(), objects.end()}};
 }
@@ -303,7 +301,7 @@ RecipeGraph::Sources RecipeGraph::sources_of(const Digest& digest) const {
 std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std::size_t generations) const {
   std::map<Digest, std::vector<const Recipe*>> ways_to;
   for (const Recipe& recipe : recipes_) ways_to[recipe.digest].push_back(&recipe);
-  std::map<Digest, Recipe> best_ones;
+  std::map<Digest, const Recipe*> best_ones;
   for (const Digest& file : files) collect(file, best_ones);
   std::vector<Recipe> book;
   std::set<std::tuple<Digest, std::string, std::uint64_t>> in_book;
@@ -311,7 +309,7 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
     const std::string where = recipe.reference ? recipe.reference->name() : recipe.bytes.object;
     if (in_book.emplace(recipe.digest, where, recipe.bytes.offset).second) book.push_back(recipe);
   };
-  for (const auto& [digest, recipe] : best_ones) add_once(recipe);
+  for (const auto& [digest, recipe] : best_ones) add_once(*recipe);
   // Few, and ways around a delta that is lost.
   for (const Recipe& recipe : recipes_) {
     if (recipe.base.empty() && best_ones.contains(recipe.digest)) add_once(recipe);
@@ -334,10 +332,10 @@ std::vector<Recipe> RecipeGraph::book_for(const std::vector<Digest>& files, std:
 }
 
 std::vector<Recipe> RecipeGraph::needed_for(const std::vector<Digest>& files) const {
-  std::map<Digest, Recipe> needed;
+  std::map<Digest, const Recipe*> needed;
   for (const Digest& file : files) collect(file, needed);
   std::vector<Recipe> recipes;
-  for (auto& [digest, recipe] : needed) recipes.push_back(std::move(recipe));
+  for (const auto& [digest, recipe] : needed) recipes.push_back(*recipe);
   return recipes;
 }
 
@@ -383,12 +381,12 @@ std::map<Digest, std::uint64_t> RecipeGraph::shares_of_cost(const std::vector<Di
   return shares;
 }
 
-void RecipeGraph::collect(const Digest& digest, std::map<Digest, Recipe>& into) const {
+void RecipeGraph::collect(const Digest& digest, std::map<Digest, const Recipe*>& into) const {
   std::vector<Digest> open = {digest};
   while (!open.empty()) {
     const Recipe* recipe = best(open.back());
     open.pop_back();
-    if (recipe == nullptr || !into.emplace(recipe->digest, *recipe).second) continue;
+    if (recipe == nullptr || !into.emplace(recipe->digest, recipe).second) continue;
     open.insert(open.end(), recipe->base.begin(), recipe->base.end());
   }
 }

@@ -122,8 +122,8 @@ class RecipeGraph {
   std::map<Digest, std::uint64_t> shares_of_cost(const std::vector<Digest>& files) const;
   /// Deltas from the last file that is made of nothing else to `digest`.
   std::uint64_t chain_length(const Digest& digest) const { return ways_.at(digest).chain_length; }
-  /// The best recipes for `digest` and for all that it is made from.
-  void collect(const Digest& digest, std::map<Digest, Recipe>& into) const;
+  /// The best recipes for `digest` and for all that it is made from. They live as long as the graph, unchanged.
+  void collect(const Digest& digest, std::map<Digest, const Recipe*>& into) const;
   /// What the best way to `digest` begins with: what is at hand, and the objects that it takes bytes from; each once.
   struct Sources {
     std::vector<Digest> at_hand;

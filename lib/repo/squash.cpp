@@ -169,7 +169,7 @@ std::set<Digest> gone_before(const History& history, const std::set<Digest>& giv
     if (given_up.contains(id) || !commit.uses(gone)) continue;
     const RecipeGraph all = RecipeGraph::of(commit.recipes_without({}));
     const RecipeGraph rest = RecipeGraph::of(commit.recipes_without(gone));
-    std::map<Digest, Recipe> led_through;
+    std::map<Digest, const Recipe*> led_through;
     for (const FileIdentity& file : commit.lacking(rest)) all.collect(file.digest, led_through);
     for (const auto& [digest, recipe] : led_through) gone.erase(digest);
   }

@@ -154,12 +154,12 @@ class RepositoryCheck {
       }
       taken_.emplace(commit.id, what);
     }
-    std::map<Digest, Recipe> needed;
+    std::map<Digest, const Recipe*> needed;
     for (const ManifestFile& file : commit.manifest.files) {
       if (!file.content && graph.can_make(file.identity.digest)) graph.collect(file.identity.digest, needed);
     }
     for (const auto& [digest, recipe] : needed) {
-      const auto lost = what_is_lost(recipe);
+      const auto lost = what_is_lost(*recipe);
       if (!lost) continue;
       if (graph.squashed()) {  // as what gc takes from it
         taken_.emplace(commit.id, *lost);

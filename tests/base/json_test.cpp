@@ -177,6 +177,10 @@ TEST_CASE("a member of very many values is refused before it takes memory") {
   CHECK(parsing_members(ones(999'999)) == std::nullopt);  // and the array itself
   CHECK(parsing_members(ones(1'000'000)) == Fault::corrupt);
   CHECK(parsing(ones(1'000'000)) == std::nullopt);
+  CHECK(parsing(ones(1'200'000)) == Fault::corrupt);
+  std::string long_ones = "[\"0123456789abc\"";
+  for (int i = 1; i < 1'200'000; ++i) long_ones += ",\"0123456789abc\"";
+  CHECK(parsing(long_ones + "]") == std::nullopt);
 }
 
 TEST_CASE("a member that is missing or of another type is refused, and the refusal names it") {

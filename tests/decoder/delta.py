@@ -12,8 +12,7 @@ from opaque import opaque_header, resized
 from refusal import is_count, require, strict_json
 from safetensors import header_length, read_header
 
-INDEX_CONTENT_LIMIT = 100_000_000
-HEADER_CONTENT_LIMIT = 100_000_008
+CONTENT_LIMIT = 100_000_000
 
 # A file as the metadata names it.
 Named = namedtuple("Named", "path size digest")
@@ -31,10 +30,15 @@ def check_seal(text, digest, what):
     require(blake3(text.replace(written, b"0" * 64)) == digest, f"{what}: does not have its digest")
 
 
+def framed_limit(frame):
+    """What a frame may hold of bytes that a reader keeps."""
+    return min(CONTENT_LIMIT, (16 << 20) + 256 * len(frame))
+
+
 def check_path(path, what):
     require(isinstance(path, str) and not any(ord(letter) < 32 or ord(letter) == 127 or letter == "\\"
                                               for letter in path) and
-            all(part not in ("", ".", "..") and part.lower() != ".wdelta" and len(part.encode()) <= 255
+            all(part not in ("", ".", "..") and part.lower() not in (".wdelta", ".git") and len(part.encode()) <= 255
                 for part in path.split("/")),
             f"{what}: bad path {path!r}")
 
@@ -88,11 +92,12 @@ class Delta:
         index = self._take(entries, "index")
         self.entries = entries
         require(index is not None, f"{what}: no block index")
-        self.index = self._unframed(index, "block index", min(INDEX_CONTENT_LIMIT, (16 << 20) + 256 * len(index)))
+        self.names_limit = framed_limit(index)
+        self.index = self._unframed(index, "block index", self.names_limit)
         self.header = None
         self.groups = []  # what the index says of them, once the delta was applied
         if self.header_entry is not None:
-            self.header = self._unframed(self.header_entry, "header entry", HEADER_CONTENT_LIMIT)
+            self.header = self._unframed(self.header_entry, "header entry", 8 + framed_limit(self.header_entry))
 
     def _unframed(self, frame, role, limit):
         size = zstd.content_size(frame, f"{self.what}: {role}")
@@ -168,7 +173,7 @@ class Delta:
         tensors = {tensor.name: tensor for tensor in result.tensors}
         for name in self.sources:
             require(name in tensors, f"{self.what}: {name}: no such tensor in the result")
-        index, strips = Index(self.index, tensors, self.what), {}
+        index, strips = Index(self.index, tensors, self.names_limit, self.what), {}
         for name, entry in self.entries.items():
             strips.update(index.read(name, entry))
         index.finish()

@@ -9,7 +9,6 @@ from group import Referable, Shape, row_length, strip_counts
 from read_group import read_group
 from refusal import Refused, require
 
-NAMES_LIMIT = 100_000_000
 TENSOR, BUNDLE = 1, 2  # encodings
 MOST_IN_BATCH = 64
 LARGEST_STRIP = 5  # its logarithm
@@ -22,8 +21,9 @@ Coding = namedtuple("Coding", "strip batch back skips")
 class Index:
     """Reads the index of a delta, entry by entry in their order."""
 
-    def __init__(self, content, tensors, what):
-        """tensors: those of the result by name."""
+    def __init__(self, content, tensors, names_limit, what):
+        """tensors: those of the result by name. names_limit: of the bytes of all names in bundles."""
+        self._names_left = names_limit
         self._content, self._tensors, self._what, self._at = content, tensors, what, 0
         self._rest = b""  # of the entry, behind the blocks that were read
         self._done = set()  # the tensors that have a place
@@ -61,14 +61,14 @@ class Index:
 
     def _names(self, what):
         """The names of the tensors in a bundle, each in front of what is told of it."""
-        count, before, total = self._varint(what), b"", 0
+        count, before = self._varint(what), b""
         require(count >= 1, f"{what}: a bundle of no tensors")
         for _ in range(count):
             shared, more = self._varint(what), self._varint(what)
             require(shared <= len(before), f"{what}: a name begins with more than the one before it has")
             require(more <= len(self._content) - self._at, f"{what}: a name is cut")
-            total += shared + more
-            require(total <= NAMES_LIMIT, f"{what}: too many names")
+            self._names_left -= shared + more
+            require(self._names_left >= 0, f"{what}: too many names")
             before = before[:shared] + bytes(self._content[self._at:self._at + more])
             self._at += more
             try:

@@ -34,8 +34,9 @@ def _values(value, depth=1):
     return 1 + sum(_values(inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
 
 
-def strict_json(text, kind, what):
-    """Parses text (bytes or str) as JSON whose outermost value is of the Python type kind."""
+def strict_json(text, kind, what, bounded=True):
+    """Parses text (bytes or str) as JSON whose outermost value is of the Python type kind. What is not bounded is so
+    member by member."""
     try:
         if isinstance(text, (bytes, bytearray, memoryview)):
             text = bytes(text).decode("utf-8")
@@ -45,13 +46,15 @@ def strict_json(text, kind, what):
     except (ValueError, RecursionError) as error:
         raise Refused(f"{what}: not JSON: {error}") from None
     require(isinstance(value, kind), f"{what}: not a JSON {kind.__name__}")
-    _values(value)
+    count = _values(value)
+    if bounded:
+        require(count <= MOST_VALUES + len(text.encode()) // 16, f"{what} holds {count} values")
     return value
 
 
 def strict_header(text, what):
     """The header of a safetensors file: of none of its members there is very much."""
-    members = strict_json(text, dict, what)
+    members = strict_json(text, dict, what, bounded=False)
     for name, value in members.items():
         require_bounded(value, f"{what}: {name!r}")
     return members

@@ -35,7 +35,7 @@ def is_time(text):
 
 def is_name(text):
     part = "[A-Za-z0-9_][A-Za-z0-9_.-]*"
-    return (re.fullmatch(f"{part}(/{part})*", text) is not None and len(text) <= 200 and
+    return (re.fullmatch(f"{part}(/{part})*", text) is not None and len(text) <= 200 and not is_digest(text) and
             not any(re.fullmatch("[0-9]{16}", each) for each in text.split("/")))
 
 
@@ -63,7 +63,7 @@ class Repository:
         return (self.root / key).read_bytes()
 
     def _document(self, key, kind, newest=1):
-        document = strict_json(self._read(key), dict, key)
+        document = strict_json(self._read(key), dict, key, bounded=kind != "wdelta-recipes")
         require(document.get("format") == kind, f"{key}: is no {kind}")
         require(is_count(document.get("version")) and 1 <= document["version"] <= newest, f"{key}: of another version")
         return document

@@ -211,8 +211,8 @@ TEST_CASE("an index or names that would take much memory are refused before they
     }
     return refused(index);
   };
-  CHECK(with_names(95).find("block index: ") != std::string::npos);  // it ends too early
-  CHECK(with_names(96).find("more than 100000000 bytes together") != std::string::npos);
+  CHECK(with_names(16).find("block index: ") != std::string::npos);  // it ends too early
+  CHECK(with_names(17).find("more bytes than its block index may tell") != std::string::npos);
 }
 
 TEST_CASE("sources that name no file, no tensor or one of another type are refused") {

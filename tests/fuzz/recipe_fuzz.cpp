@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const RecipeBook again = book_from(to_text(parsed), "again");
     if (again.recipes != book || again.squashed != parsed.squashed) std::abort();
     const RecipeGraph graph = RecipeGraph::of(book);
-    std::map<Digest, Recipe> needed;
+    std::map<Digest, const Recipe*> needed;
     for (const Recipe& recipe : book) {
       if (!graph.can_make(recipe.digest)) continue;
       graph.collect(recipe.digest, needed);
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       if (recipe.reference.has_value() != recipe.bytes.object.empty()) std::abort();
     }
     for (const auto& [digest, recipe] : needed) {
-      for (const Digest& base : recipe.base) {
+      for (const Digest& base : recipe->base) {
         if (!needed.contains(base)) std::abort();
       }
     }
