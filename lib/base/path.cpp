@@ -13,6 +13,7 @@ namespace wdelta {
 namespace {
 
 constexpr std::string_view k_own_name = ".wdelta";
+constexpr std::string_view k_git_name = ".git";
 
 // Only ASCII: what else a file system takes for the same depends on the file system and its version of Unicode.
 char folded(char character) {
@@ -59,6 +60,7 @@ const char* why_not_a_place(std::string_view path) {
     if (part == "." || part == "..") return "has a part '.' or '..'";
     if (std::ranges::equal(part, k_own_name, {}, folded))
       return "has a part '.wdelta', which is kept for wdelta's own state";
+    if (std::ranges::equal(part, k_git_name, {}, folded)) return "has a part '.git', whose files tell git what to run";
     begin = end + 1;
   }
   return nullptr;

@@ -71,7 +71,7 @@ class HostileTest(testing.Case):
     def test_paths_that_lead_elsewhere(self):
         for path in ("../x", "/abs", f"{self.scratch}/abs", "a/../../b", "..", ".", "", "./a", "a/.", "a/..", "a//b",
                      "a/", "//x", ".wdelta/state.json",
-                     ".wdelta", "a/.wdelta/x", "a\\b", "..\\x", "a\0b", "a\nb", "\x1b[2J", "a\x7f", "\ud800",
+                     ".wdelta", "a/.wdelta/x", ".git/config", "a/.GIT/hooks/pre-commit", "x/.git", "a\\b", "..\\x", "a\0b", "a\nb", "\x1b[2J", "a\x7f", "\ud800",
                      "x" * 5000):
             with self.subTest(path=path[:50]):
                 self.commit(self.with_path(path))
