@@ -20,8 +20,30 @@
 
 namespace wdelta {
 
+namespace {
+
+// Whether a path is, or is a symlink to, a file that some program has open, as /dev/stdout and /dev/fd/1 are.
+bool is_of_open_file(std::filesystem::path path) {
+  constexpr int k_most_symlinks = 40;
+  std::error_code error;
+  for (int followed = 0; followed < k_most_symlinks && !error; ++followed) {
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path() / ".", error);
+    if (folder.string().starts_with("/proc/")) return true;
+    path = folder / path.filename();
+    if (!std::filesystem::is_symlink(path, error)) return false;
+    path = folder / std::filesystem::read_symlink(path, error);
+  }
+  return false;
+}
+
+}  // namespace
+
 void require_replaceable(const std::filesystem::path& path) {
   struct stat status {};
+  if (is_of_open_file(path)) {
+    throw Error(Fault::local, path.string(), "leads to a file that is open, and an output would take its place",
+                "name a file");
+  }
   if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
   if (S_ISDIR(status.st_mode))
     throw Error(Fault::local, path.string(), "is a directory, and the output is a file", "name a file in it");

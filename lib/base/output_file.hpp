@@ -21,8 +21,9 @@ enum class Overwrite {
 enum class Durability { cached, synced };
 
 /// For output files that a user names: throws local where a directory is there, or a device, a pipe or a socket, or a
-/// symlink to one, which a file would take the place of, and nothing would come out of it. Any other symlink is
-/// replaced itself: what it leads to, as a blob of the Hub's cache, may be named by what is in it.
+/// symlink to one, which a file would take the place of, and nothing would come out of it; and for what leads to a file
+/// that a program has open, as /dev/stdout does, wherever that is redirected to. Any other symlink is replaced itself:
+/// what it leads to, as a blob of the Hub's cache, may be named by what is in it.
 void require_replaceable(const std::filesystem::path& path);
 
 /// A file that appears under its name only by commit(), whole. Until then it lies beside it under a temporary name that

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 
 import fault_points
 import kill_points
@@ -411,6 +412,17 @@ class DiffApplyTest(testing.Case):
             for words in (("diff", old, new), ("apply", old, delta)):
                 self.run_fails(3, *words, "-o", output, says="not a regular file")
             self.assertTrue(os.path.samestat(os.lstat(output), before))
+        # What leads to a file that is open, as /dev/stdout does, though that is a regular one.
+        (self.scratch / "stdout").symlink_to("/proc/self/fd/1")
+        (self.scratch / "to-stdout").symlink_to("stdout")
+        for output in (self.scratch / "stdout", self.scratch / "to-stdout", "/proc/self/fd/1", "/dev/fd/1"):
+            for words in (("diff", old, new), ("apply", old, delta)):
+                with open(self.scratch / "redirected", "wb") as redirected:
+                    done = subprocess.run(self.command(*words, "-o", output), stdout=redirected, stderr=subprocess.PIPE,
+                                          env=self.environment(), text=True, check=False)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("open", done.stderr)
+        self.assertTrue((self.scratch / "stdout").is_symlink())
         for words in (("diff", old, new), ("apply", old, delta)):
             for output in (folder, f"{folder}/", "."):
                 self.run_fails(3, *words, "-o", output, says="is a directory", cwd=self.scratch)
