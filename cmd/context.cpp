@@ -23,6 +23,8 @@ const Engine& Context::engine() const {
   return engine_named(from_environment.empty() ? "auto" : from_environment);
 }
 
+std::string Context::shown(const Digest& id) const { return verbose > 0 ? id.hex() : id.hex().substr(0, 12); }
+
 bool Context::colored() const {
   if (color != "auto") return color == "always";
   return isatty(STDOUT_FILENO) != 0 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";

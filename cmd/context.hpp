@@ -49,6 +49,8 @@ struct Context {
   }
   const Engine& engine() const;
   bool colored() const;
+  /// An id as results have it: its first 12 digits, or all of them with -v.
+  std::string shown(const Digest& id) const;
   /// Prints a document on a line of its own: what --json asks for.
   void print(Json document);
   std::filesystem::path state_directory() const;  // WDELTA_STATE_DIR, else XDG

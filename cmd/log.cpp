@@ -41,7 +41,7 @@ void print(const CommitSummary& commit, const std::vector<std::string>& names, C
   if (context.json) return context.print(to_json(commit, names));
   const char* yellow = context.colored() ? "\033[33m" : "";
   const char* plain = context.colored() ? "\033[0m" : "";
-  const std::string id = context.verbose > 0 ? commit.id.hex() : commit.id.hex().substr(0, 12);
+  const std::string id = context.shown(commit.id);
   const std::string step = commit.step ? fmt::format("step {}", *commit.step) : "";
   std::string line = fmt::format("  {}  {:<10}  {}{}", commit.time, step,
                                  names.empty() ? "" : fmt::format("({}) ", fmt::join(names, ", ")), commit.title);

@@ -30,7 +30,7 @@ int list(const Repository& repository, RefKind kind, Context& context) {
     if (context.json) {
       json[name] = ref.commit->hex();
     } else {
-      fmt::print("{}  {}\n", ref.commit->hex().substr(0, 12), printable(name));
+      fmt::print("{}  {}\n", context.shown(*ref.commit), printable(name));
     }
   }
   if (context.json) context.print(json);
@@ -52,7 +52,7 @@ void print(RefKind kind, const std::string& name, const std::optional<Digest>& b
     context.print({{word_for(kind), name}, {"commit", json_of(now)}, {"before", json_of(before)}});
   } else if (!context.quiet) {
     const bool has_moved = before && before != now;
-    fmt::print("{}  {}{}\n", now ? now->hex().substr(0, 12) : "deleted", name,
+    fmt::print("{}  {}{}\n", now ? context.shown(*now) : "deleted", name,
                has_moved ? fmt::format(" (was {})", before->hex()) : "");
   }
 }

@@ -68,6 +68,7 @@ std::string ref_folder(RefKind kind) { return kind == RefKind::branch ? "branche
 
 const char* why_not_a_ref_name(std::string_view name) {
   if (name.empty()) return "is empty";
+  if (Digest::parse(name)) return "has the form of a commit's id";
   if (name.size() > 200) return "is longer than 200 characters";
   for (std::size_t begin = 0; begin <= name.size();) {
     const std::size_t end = std::min(name.find('/', begin), name.size());

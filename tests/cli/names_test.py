@@ -39,6 +39,8 @@ class NamesTest(testing.Case):
             self.assertEqual(self.run_ok(kind, self.repo, "-d", "gone"), f"deleted  gone (was {self.main[1]})\n")
             self.assertTrue(all(path.exists() for path in entries))
             self.assertEqual(self.listed(kind), others)
+            self.assertEqual(self.run_ok(kind, self.repo, "-v"),
+                             "".join(f"{commit}  {name}\n" for name, commit in sorted(others.items())))
             self.assertNotIn("gone", self.run_ok("log", self.repo))
             for words in (["pull", f"{self.repo}@gone", self.scratch / "absent"], ["show", f"{self.repo}@gone"],
                           [kind, self.repo, "-d", "gone"]):
@@ -68,6 +70,18 @@ class NamesTest(testing.Case):
         self.run_fails(4, "branch", self.repo, "-d", "sid", says="sid")
         self.run_fails(4, "tag", self.repo, "-d", "side", says="side")  # a branch
         self.assertEqual(set(self.listed("branch")), {"main", "side"})
+
+    def test_no_name_goes_before_an_id(self):
+        for kind in ("branch", "tag"):
+            self.run_fails(2, kind, self.repo, self.main[2], self.main[0], says="form of a commit's id")
+        self.run_fails(2, "push", self.scratch / "step-0", self.repo, "-b", self.main[2], says="form of a commit's id")
+        self.run_ok("tag", self.repo, self.main[2][:12], self.main[0])
+        self.pulls(self.main[2][:12], 0)
+        self.pulls(self.main[2][:13], 2)
+        # By somebody who can write there, but not make a file of another digest.
+        tags = self.repo / "tags"
+        (tags / self.main[2][:12]).rename(tags / self.main[2])
+        self.pulls(self.main[2], 2)
 
     def test_a_branch_that_was_deleted_begins_anew(self):
         self.run_ok("branch", self.repo, "-d", "main")

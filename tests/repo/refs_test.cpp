@@ -38,9 +38,10 @@ std::string key(RefKind kind, const std::string& name, std::string_view number) 
 }  // namespace
 
 TEST_CASE("names of branches and tags keep to the grammar") {
-  for (const std::string name :
-       {"main", "a", "_", "0", "v1.0", "feature/x-y", "a/b/c/d", "A_b-c.d", "1234567890", "123456789012345",
-        "12345678901234567", "a..b", "x-", "x.", "0000000000000001a", "main.lock", "HEAD"}) {
+  for (const std::string name : std::initializer_list<std::string>{
+           "main", "a", "_", "0", "v1.0", "feature/x-y", "a/b/c/d", "A_b-c.d", "1234567890", "123456789012345",
+           "12345678901234567", std::string(63, 'a'), std::string(64, 'A'), "a..b", "x-", "x.", "0000000000000001a",
+           "main.lock", "HEAD"}) {
     CAPTURE(name);
     CHECK(why_not_a_ref_name(name) == nullptr);
   }
@@ -67,6 +68,8 @@ TEST_CASE("names of branches and tags keep to the grammar") {
                                       "0000000000000001",
                                       "a/1234567890123456",
                                       "1234567890123456/a",
+                                      std::string(64, 'a'),
+                                      "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
                                       std::string(201, 'a'),
                                       std::string("a\0b", 3)};
   for (const std::string& name : refused) {
