@@ -47,8 +47,26 @@ void refuse_to_remove_from_others(const fs::path& directory, const std::vector<s
 }
 
 // Writing to these places, or taking strays along, would find out too, but only after some or all of the work.
-void refuse_in_the_way(const fs::path& directory, const std::vector<std::string>& strays, const Manifest& manifest) {
-  for (const std::string& stray : strays) {
+// What a directory holds that is no file of a checkpoint by its name alone, as a .git, and so was not looked at.
+// Nothing where there is none, or it is no directory.
+std::optional<fs::path> find_unseen(const fs::path& directory, const std::string& place, const LocalFiles& local) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(directory / place, error))) return std::nullopt;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory / place, error)) {
+    if (fs::is_directory(entry.symlink_status(error))) continue;
+    if (!local.held.contains(entry.path().lexically_relative(directory).generic_string())) return entry.path();
+  }
+  return std::nullopt;
+}
+
+void refuse_in_the_way(const fs::path& directory, const LocalFiles& local, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    if (const auto unseen = find_unseen(directory, file.identity.path, local)) {
+      throw Error(Fault::local, unseen->string(), fmt::format("is in the way of {}", file.identity.path),
+                  "move it away");
+    }
+  }
+  for (const std::string& stray : local.strays) {
     for (const ManifestFile& file : manifest.files) {
       if (!lies_in(stray, file.identity.path) && !lies_in(file.identity.path, stray)) continue;
       throw Error(Fault::local, (directory / stray).string(), fmt::format("is in the way of {}", file.identity.path),
@@ -124,7 +142,7 @@ PullStart start_pull(const fs::path& directory, const Commit& commit, const Reci
   start.local = survey(directory, start.before, commit.manifest, recipes, execution);
   if (local_changes == LocalChanges::refuse) refuse_local_changes(directory, start.local);
   refuse_to_remove_from_others(directory, start.local.loaded_strays);
-  refuse_in_the_way(directory, start.local.strays, commit.manifest);
+  refuse_in_the_way(directory, start.local, commit.manifest);
   start.plan = plan_pull(commit.manifest, start.local);
   return start;
 }

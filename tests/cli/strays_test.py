@@ -131,6 +131,21 @@ class StraysTest(testing.Case):
                 self.assertEqual(self.stamps(), before)
         self.assertEqual((self.scratch / "elsewhere" / "side").read_text(), "mine")
 
+    def test_what_no_checkpoint_has_is_in_the_way_before_anything_changes(self):
+        self.push_steps(2)
+        self.run_ok("pull", self.at(0), self.out)
+        (self.out / "config.json").unlink()
+        (self.out / "config.json/.git").mkdir(parents=True)
+        (self.out / "config.json/.git/HEAD").write_text("mine")
+        before = self.stamps()
+        for words in WAYS:
+            for force in ((), ("--force",)):
+                self.run_fails(3, "pull", *words, *force, self.at(1), self.out, says=["config.json"])
+                self.assertEqual(self.stamps(), before)
+        shutil.rmtree(self.out / "config.json/.git")  # an empty directory is in nobody's way
+        self.run_ok("pull", "--force", self.at(1), self.out)
+        self.assert_same_tree(self.out, self.steps[1])
+
     def test_a_symlink_to_a_file_that_changes_becomes_one_of_its_own(self):
         for change in ("changes", "goes"):
             for words in WAYS:
