@@ -145,6 +145,9 @@ class Chain {
   FileState make(std::size_t index, const ListedFile& listed, Made& made, const Execution& execution) const {
     const fs::path& directory = (*directories_)[index];
     const fs::path kept = directory / k_files_folder / listed.identity.path;
+    if (listed.as != ListedAs::same && !fs::exists(kept)) {
+      throw Error(Fault::corrupt, kept.string(), fmt::format("is missing, and {} lists it", k_list_name));
+    }
     const auto find_base = [&](const FileIdentity& wanted) {
       return require_base(before(index, wanted.path, made, execution), wanted, directory.string());
     };

@@ -72,7 +72,12 @@ void check_delta_file(const fs::path& path, const FileIdentity* result, const Ex
 
 void check_listed(const ListedFile& listed, const fs::path& kept, const Execution& execution) {
   if (listed.as == ListedAs::delta) return check_delta_file(kept, &listed.identity, execution);
-  if (digest_of(File::open(kept), execution) != listed.identity.digest)
+  const File file = File::open(kept);
+  const FileIdentity& wanted = listed.identity;
+  if (file.size_bytes() != wanted.size_bytes)
+    throw Error(Fault::corrupt, kept.string(),
+                fmt::format("has {} bytes, the list says {}", file.size_bytes(), wanted.size_bytes));
+  if (digest_of(file, execution) != wanted.digest)
     throw Error(Fault::corrupt, kept.string(), "has another digest than the list says");
 }
 
