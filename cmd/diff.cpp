@@ -195,7 +195,7 @@ int run_diff(const DiffOptions& options, Context& context) {
 
 void add_diff(CLI::App& app, Context& context) {
   const auto options = std::make_shared<DiffOptions>();
-  declare(app, "OLD", options->base, "The base: a .safetensors file, a checkpoint directory, or REPO@REV")
+  declare(app, "OLD", options->base, "The base: a file, a checkpoint directory, or REPO@REV")
       .required()
       .check(not_empty);
   declare(app, "NEW", options->next, "What became of it: the same kinds").required().check(not_empty);

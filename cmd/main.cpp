@@ -263,7 +263,8 @@ int run(int argc, char** argv, Context& context) {
   }
   if (!app.get_subcommands().empty()) context.command = app.get_subcommands().front()->get_name();
   if (context.threads.all_along == 0) context.threads = default_threads();
-  const bool draw = !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0;
+  const bool draw =
+      !context.quiet && !context.no_progress && isatty(STDERR_FILENO) != 0 && environment("TERM") != "dumb";
   context.progress = std::make_unique<TerminalProgress>(context.command, draw ? Bar::shown : Bar::hidden,
                                                         context.quiet ? Notes::hidden : Notes::shown);
   take_signals(context.stop);

@@ -174,48 +174,52 @@ int run_push(const PushArguments& arguments, Context& context) {
 
 void add_push(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PushArguments>();
-  declare(app, "CHECKPOINT", arguments->checkpoint, "A checkpoint directory, a .safetensors file, or REPO@REV")
+  declare(app, "CHECKPOINT", arguments->checkpoint, "A checkpoint directory, a file, or REPO@REV")
       .required()
       .check(not_empty);
   declare(app, "REPO", arguments->repository, "The repository; it is made when there is none");
-  declare(app, "-b,--branch", arguments->branch,
-          "The branch to commit to; it is made when there is none (default: main)")
-      .value_name("BRANCH")
-      .check(not_empty);
-  declare(app, "-m,--message", arguments->message, "What to say of it; the log shows its first line")
-      .value_name("MESSAGE");
-  declare(app, "--step", arguments->step, "The training step, a number; REPO@step:N finds the commit")
-      .check(whole_number)
-      .value_name("N");
-  declare(app, "--tag", arguments->tag, "Tag the commit; nothing is pushed when the tag is on another one")
-      .value_name("T")
-      .check(not_empty);
-  declare(app, "--meta", arguments->meta, "Keep the value V under the key K; may be repeated")
-      .check(not_empty)
-      .value_name("K=V")
-      .repeated();
-  declare(app, "--anchor", arguments->anchor,
-          "Store files whole as well, not as deltas alone, once the branch has moved (default: auto)")
-      .value_name("WHEN")
-      .one_of({"auto", "never", "now"});
-  declare_flag(app, "--compress-anchors", arguments->compress_anchors,
-               "Store weights that are stored whole compressed: smaller, but no plain files any more");
-  declare(app, "--include", arguments->include, "Push only files that GLOB matches; may be repeated")
-      .value_name("GLOB")
-      .check(not_empty)
-      .repeated();
-  declare(app, "--exclude", arguments->exclude, "Leave out files that GLOB matches; may be repeated")
-      .value_name("GLOB")
-      .check(not_empty)
-      .repeated();
-  declare(app, "--wait-stable", arguments->wait_stable_s,
-          "Wait until nothing has changed for S seconds and no shard is missing or cut short")
-      .value_name("S")
-      .in_range(1, 86400);
+  // What says something of a commit, which a repair does not make.
+  const std::vector<Declared> of_commit = {
+      declare(app, "-b,--branch", arguments->branch,
+              "The branch to commit to; it is made when there is none (default: main)")
+          .value_name("BRANCH")
+          .check(not_empty),
+      declare(app, "-m,--message", arguments->message, "What to say of it; the log shows its first line")
+          .value_name("MESSAGE"),
+      declare(app, "--step", arguments->step, "The training step, a number; REPO@step:N finds the commit")
+          .check(whole_number)
+          .value_name("N"),
+      declare(app, "--tag", arguments->tag, "Tag the commit; nothing is pushed when the tag is on another one")
+          .value_name("T")
+          .check(not_empty),
+      declare(app, "--meta", arguments->meta, "Keep the value V under the key K; may be repeated")
+          .check(not_empty)
+          .value_name("K=V")
+          .repeated(),
+      declare(app, "--anchor", arguments->anchor,
+              "Store files whole as well, not as deltas alone, once the branch has moved (default: auto)")
+          .value_name("WHEN")
+          .one_of({"auto", "never", "now"}),
+      declare_flag(app, "--compress-anchors", arguments->compress_anchors,
+                   "Store weights that are stored whole compressed: smaller, but no plain files any more"),
+      declare(app, "--include", arguments->include, "Push only files that GLOB matches; may be repeated")
+          .value_name("GLOB")
+          .check(not_empty)
+          .repeated(),
+      declare(app, "--exclude", arguments->exclude, "Leave out files that GLOB matches; may be repeated")
+          .value_name("GLOB")
+          .check(not_empty)
+          .repeated(),
+      declare(app, "--wait-stable", arguments->wait_stable_s,
+              "Wait until nothing has changed for S seconds and no shard is missing or cut short")
+          .value_name("S")
+          .in_range(1, 86400)};
   const Declared create = declare_flag(app, "--create", arguments->create, "Make the bucket when there is none");
-  declare_flag(app, "--private", arguments->is_private, "Make it so that only its owner can read it").needs(create);
+  const Declared is_private =
+      declare_flag(app, "--private", arguments->is_private, "Make it so that only its owner can read it").needs(create);
   add_stage_option(app, context);
-  add_base_options(app, arguments->base);
+  const Declared repair = add_base_options(app, arguments->base).excludes(create).excludes(is_private);
+  for (const Declared& option : of_commit) repair.excludes(option);
   declare_run(app, context, [arguments, &context] { return run_push(*arguments, context); });
 }
 

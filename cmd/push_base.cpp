@@ -8,23 +8,26 @@
 
 namespace wdelta::cmd {
 
-void add_base_options(CLI::App& app, BaseArguments& arguments) {
+Declared add_base_options(CLI::App& app, BaseArguments& arguments) {
   const Declared base = declare(app, "--base", arguments.base,
                                 "Begin a new branch with a model of the Hub, hf://NS/MODEL[@REV]; for --repair, a "
                                 "directory")
                             .value_name("BASE")
                             .check(not_empty);
-  declare_flag(app, "--reference", arguments.reference, "Only refer to the base on the Hub, instead of copying it")
-      .needs(base);
-  declare(app, "--base-copy", arguments.copies,
-          "Read files of the base in DIR, where they are the same; may be repeated")
-      .value_name("DIR")
-      .check(not_empty)
-      .repeated()
-      .needs(base);
-  declare_flag(app, "--repair", arguments.repair,
-               "Restore what REPO[@REV], then the only argument, has lost, out of the copy of it in BASE")
-      .needs(base);
+  const Declared reference =
+      declare_flag(app, "--reference", arguments.reference, "Only refer to the base on the Hub, instead of copying it")
+          .needs(base);
+  const Declared copies = declare(app, "--base-copy", arguments.copies,
+                                  "Read files of the base in DIR, where they are the same; may be repeated")
+                              .value_name("DIR")
+                              .check(not_empty)
+                              .repeated()
+                              .needs(base);
+  return declare_flag(app, "--repair", arguments.repair,
+                      "Restore what REPO[@REV], then the only argument, has lost, out of the copy of it in BASE")
+      .needs(base)
+      .excludes(reference)
+      .excludes(copies);
 }
 
 std::optional<HubBaseOptions> base_options(const BaseArguments& arguments, const PathFilter& filter) {

@@ -19,7 +19,8 @@ struct BaseArguments {
   bool repair = false;
 };
 
-void add_base_options(CLI::App& app, BaseArguments& arguments);
+/// Returns --repair, which excludes those of the others that have to do with a commit to be made.
+Declared add_base_options(CLI::App& app, BaseArguments& arguments);
 
 /// What --base asks for when there is nothing to repair; nothing without it. `filter` is that of the checkpoint.
 std::optional<HubBaseOptions> base_options(const BaseArguments& arguments, const PathFilter& filter);

@@ -60,6 +60,8 @@ Outcome verify(const VerifyArguments& arguments, Context& context) {
     require_no_depth("a delta");
     return {verify_delta(arguments.subject, execution), fmt::format("{} is whole", arguments.subject)};
   }
+  if (const fs::file_status status = fs::status(arguments.subject, ignored); fs::is_other(status))
+    throw Error(Fault::local, arguments.subject, "is neither a directory nor a regular file");
   if (fs::is_directory(fs::path(arguments.subject) / ".wdelta", ignored)) {
     throw Error(Fault::usage, arguments.subject, "was pulled, and is verified against a commit",
                 "wdelta verify DIR REPO@REV");

@@ -39,8 +39,8 @@ std::filesystem::path aside_folder(const std::filesystem::path& directory);
 void remove_work_folders(const std::filesystem::path& directory) noexcept;
 /// The state of `directory`; empty when there is none. Throws corrupt for one that is damaged.
 PullState load_pull_state(const std::filesystem::path& directory);
-/// Throws local where a pull that is at work, or was killed, is going to write files of a checkpoint on disk, be it into a
-/// directory around it, in it, or that its symlinks lead to: it may be a mixture. A single file is whole.
+/// Throws local where a pull that is at work, or was killed, is going to write files of a checkpoint on disk, be it
+/// into a directory around it, in it, or that its symlinks lead to: it may be a mixture. A single file is whole.
 void require_no_pull(const Checkpoint& checkpoint);
 void save_pull_state(const std::filesystem::path& directory, const PullState& state);
 /// How long to wait, some ms at most, before a state is saved for the last time at about `now_ns`: so that the next

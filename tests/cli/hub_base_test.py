@@ -434,6 +434,11 @@ class RepairTest(BaseCase):
         self.run_fails(2, "push", "--repair", "--base", self.base, repo, repo, says="one argument too many")
         self.run_fails(2, "push", "--repair", "--base", MODEL, repo, says="is no directory")
         self.run_fails(4, "push", "--repair", "--base", self.base, repo, says="no wdelta repository")
+        for words in (["--tag", "v1"], ["-m", "words"], ["-b", "side"], ["--step", "1"], ["--meta", "k=v"], ["--create"],
+                      ["--anchor", "now"], ["--compress-anchors"], ["--include", "*"], ["--exclude", "*"],
+                      ["--wait-stable", "1"], ["--reference"], ["--base-copy", self.base]):
+            done = self.run_any("push", "--repair", "--base", self.base, repo, *words)
+            self.assertEqual((done.code, "excludes" in done.err), (2, True), self.told(done))
 
 
 if __name__ == "__main__":
