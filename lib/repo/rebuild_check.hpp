@@ -40,8 +40,8 @@ class RebuildCheck {
   const Execution* execution_;
   std::set<Digest> rebuilt_;
   OriginProofs proofs_;
-  // What the commit before was made from stays open: most commits begin with the same large files, and these need not
-  // be fetched again for each.
+  // What the commit before was made from stays open where it comes over a network: most commits begin with the same
+  // large files, and these need not be fetched again for each.
   std::unique_ptr<Rebuilding> last_;
 };
 

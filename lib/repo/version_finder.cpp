@@ -94,11 +94,18 @@ FileVersion VersionFinder::find(const FileIdentity& wanted) {
   }
 }
 
+void VersionFinder::let_go(const FileIdentity& found) {
+  found_.erase(found.digest);
+  if (!kept_.contains(found.digest)) versions_.erase(found.digest);
+  if (repository_->store().is_remote()) return;
+  std::erase_if(open_objects_, [](const auto& object) { return object.second.use_count() == 1; });
+}
+
 void VersionFinder::write(const FileIdentity& wanted, OutputFile* output) {
   for (;;) {
-    const FileVersion version = find(wanted);
     try {
-      return write_version(version, output, *execution_, *proofs_);
+      write_version(find(wanted), output, *execution_, *proofs_);
+      return let_go(wanted);
     } catch (const WrongOrigin& error) {
       // Not what is at hand, for which there is another fault: who gave it to the graph knows better what to do.
       const Recipe* damaged = error.fault() == Fault::corrupt ? graph_->best(error.digest()) : nullptr;
@@ -170,9 +177,11 @@ FileVersion VersionFinder::find_by_best(const FileIdentity& wanted) {
     }
     if (!ready) continue;
     versions_.emplace(digest, make(*recipe, wanted.path));
-    if (recipe->base.size() == 1 && !kept_.contains(recipe->base.front())) versions_.erase(recipe->base.front());
+    if (recipe->base.size() != 1) continue;
+    const Digest& base = recipe->base.front();
+    if (!kept_.contains(base) && !found_.contains(base)) versions_.erase(base);
   }
-  kept_.insert(wanted.digest);
+  found_.insert(wanted.digest);
   FileVersion version = versions_.at(wanted.digest);
   if (version.identity.size_bytes != wanted.size_bytes) {
     throw Error(Fault::corrupt, wanted.path,

@@ -49,7 +49,11 @@ class VersionFinder {
   /// another way, if there is one. Throws not_found when gc took its recipes, or what one refers to is gone; corrupt
   /// when recipes are lost, or an object is missing or not what its recipe says.
   FileVersion find(const FileIdentity& wanted);
-  /// Writes it as write_version() does. What shows only then, that an object has other bytes, is gone around as well.
+  /// Closes what was opened for a version that was found, unless others may be made of it, or a store on a network
+  /// would have to be asked for it again.
+  void let_go(const FileIdentity& found);
+  /// Finds it, writes it as write_version() does, and lets it go. What shows only then, that an object has other bytes,
+  /// is gone around as well.
   void write(const FileIdentity& wanted, OutputFile* output);
   /// Has `wanted` made without what that recipe takes, which is damaged: throws `why` where there is no other way.
   void go_around(const Recipe& damaged, const Error& why, const FileIdentity& wanted);
@@ -78,7 +82,9 @@ class VersionFinder {
   OriginProofs own_proofs_;
   OriginProofs* proofs_ = &own_proofs_;
   std::map<Digest, FileVersion> versions_;
-  std::set<Digest> kept_;  // of these, what others may be made of, too: of a long chain's many tensors the rest is much
+  // Of these: of a long chain's many tensors the rest is much.
+  std::set<Digest> kept_;                                                  // what others may be made of, too
+  std::set<Digest> found_;                                                 // what was asked for, until it is let go
   std::map<std::string, std::shared_ptr<const ByteReader>> open_objects_;  // many small files lie in one
 };
 

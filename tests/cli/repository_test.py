@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 
@@ -342,6 +343,17 @@ class RepositoryTest(testing.Case):
         child.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(child.returncode, 0)
         return usage.ru_maxrss  # or what this process had when it began, if that is more
+
+    def test_a_commit_of_more_shards_than_files_can_be_open(self):
+        for step in range(2):
+            for shard in range(40):
+                self.write_weights(f"{step}/{shard}.safetensors", [
+                    ("w", "U8", [1 << 20], self.random.randbytes(4) * ((1 << 18) - 1) + bytes([step] * 4))])
+            self.run_ok("push", self.scratch / str(step), self.repo, "--step", step)
+        for words in (["verify", "--deep", self.repo], ["verify", f"{self.repo}@step:1"],
+                      ["verify", f"{self.repo}@step:0"], ["pull", f"{self.repo}@step:1", self.scratch / "out"],
+                      ["push", f"{self.repo}@step:1", self.scratch / "other"]):
+            self.run_ok(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
 
     def test_many_files_of_long_chains_take_the_memory_of_few(self):
         def peak_kib(files):
