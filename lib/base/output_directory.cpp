@@ -65,6 +65,12 @@ OutputDirectory::~OutputDirectory() {
   if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
 }
 
+Error OutputDirectory::as_named(const Error& error) const {
+  const std::string inside = (temporary_ / "").string();
+  if (!error.object().starts_with(inside)) return error;
+  return {error.fault(), (path_ / error.object().substr(inside.size())).string(), error.what(), error.hint()};
+}
+
 void OutputDirectory::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw system_error(errno, path_.string(), "rename into place");
   temporary_.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/error.hpp"
 #include "base/file.hpp"
 
 #include <filesystem>
@@ -20,6 +21,8 @@ class OutputDirectory {
   /// Where to put things until then.
   const std::filesystem::path& inside() const { return temporary_; }
   void commit();
+  /// An error of something inside, by the path that this was going to have: nobody has heard of the other.
+  Error as_named(const Error& error) const;
 
  private:
   std::filesystem::path path_;

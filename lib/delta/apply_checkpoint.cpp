@@ -216,7 +216,11 @@ void apply_directories(const Checkpoint& base, const std::vector<fs::path>& delt
     if (state.executable) file.set_executable();
     file.commit(Overwrite::no_rivals, Durability::cached);
   };
-  for_each_place(sizes_bytes, engine, execution, write, {.writes_file = true});
+  try {
+    for_each_place(sizes_bytes, engine, execution, write, {.writes_file = true});
+  } catch (const Error& error) {
+    throw output.as_named(error);
+  }
   output.commit();
 }
 

@@ -186,7 +186,11 @@ CheckpointChange diff_checkpoints(const Checkpoint& base, const Checkpoint& next
     }
     if (place.tensors) place.tensors->delta.reset();
   };
-  for_each_place(sizes_bytes, engine, execution, diff_place);
+  try {
+    for_each_place(sizes_bytes, engine, execution, diff_place);
+  } catch (const Error& error) {
+    throw directory ? directory->as_named(error) : error;
+  }
   for (const CheckpointFile& file : base.files()) {
     if (next.find(file.path) != nullptr) continue;
     change.places.push_back({file.path, Kind::removed, file.size_bytes, file.executable, {}, std::nullopt});

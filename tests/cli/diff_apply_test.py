@@ -322,6 +322,21 @@ class DiffApplyTest(testing.Case):
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assert_same_file(self.scratch / "out", self.scratch / "b/m.safetensors")
 
+    def test_what_fails_in_a_directory_is_named_as_it_was_going_to_be(self):
+        for step in "ab":
+            self.write_weights(f"{step}/sub/m.safetensors", self.some_weights(1, 30_000))
+        old, new, delta, out = (self.scratch / name for name in ("a", "b", "delta", "out"))
+        self.diff(old, new, delta)
+
+        def limited(*words, output):
+            done = self.run_fails(3, *words, "-o", output, absent=output, says=f"{output}/",
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+            self.assertIn("sub/m.safetensors", done.err)
+            self.assertNotIn(".wdelta-", done.err)
+
+        limited("diff", old, new, output=self.scratch / "again")
+        limited("apply", old, delta, output=out)
+
     def test_names_in_brackets_are_names(self):
         old, new = (self.write_weights(f"{name}.safetensors", self.some_weights(1)) for name in "ab")
         delta = self.scratch / "[x,y]"
