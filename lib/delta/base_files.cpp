@@ -45,16 +45,18 @@ OrderedBase BaseFiles::for_place(const std::string& path, const SafetensorsHeade
     return std::pair(shared > 0 && folder && index_->folder_of(file) == *folder, shared);
   };
   std::size_t first = 0;
-  std::optional<PlaceLikeness> likeness;  // of the first, once it is needed
+  PlaceLikeness likeness;  // of the first, once it is needed
+  bool is_known = false;
   for (std::size_t file = 1; file < files.size(); ++file) {
     if (rank(file) < rank(first)) continue;
     if (rank(file) == rank(first)) {
-      if (!likeness) likeness = likeness_of_places(files[first].path, path);
+      if (!is_known) likeness = likeness_of_places(files[first].path, path);
       const PlaceLikeness other = likeness_of_places(files[file].path, path);
-      if (other <= *likeness) continue;
+      is_known = true;
+      if (other <= likeness) continue;
       likeness = other;
     } else {
-      likeness.reset();
+      is_known = false;
     }
     first = file;
   }
