@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace wdelta {
 
@@ -215,8 +216,9 @@ std::shared_ptr<const ByteReader> VersionFinder::open(const Recipe& recipe, cons
 
 FileVersion VersionFinder::make_of_reference(const Recipe& recipe, const std::string& path) {
   try {
-    return whole_version({path, recipe.size_bytes, recipe.digest},
-                         open_reference(*repository_, recipe, path, *execution_), Fault::corrupt);
+    auto file = open_reference(*repository_, recipe, path, *execution_);
+    kept_.insert(recipe.digest);  // nobody else holds what was fetched of it
+    return whole_version({path, recipe.size_bytes, recipe.digest}, std::move(file), Fault::corrupt);
   } catch (const Error& error) {
     if (error.fault() != Fault::not_found) throw;
     const auto is_same = [name = recipe.reference->name()](const Recipe& other) {
