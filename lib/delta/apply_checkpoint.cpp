@@ -69,6 +69,17 @@ std::vector<std::shared_ptr<const DeltaReader>> open_deltas(const std::vector<fs
   return deltas;
 }
 
+// What `delta` makes. A base may be so wrong that its header cannot be read: then it is the base that is wrong.
+FileVersion apply_to(const std::vector<FileVersion>& bases, const std::shared_ptr<const DeltaReader>& delta,
+                     const Engine& engine, const Execution& execution) try {
+  return delta_version(delta, bases, engine);
+} catch (const Error& error) {
+  if (error.fault() == Fault::corrupt) {
+    for (const FileVersion& base : bases) require_origins(base.origins, execution);
+  }
+  throw;
+}
+
 void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_paths, const fs::path& output_path,
                  const Engine& engine, const Execution& execution) {
   std::optional<FileState> made;  // by the delta before
@@ -93,7 +104,7 @@ void apply_files(const Checkpoint& base, const std::vector<fs::path>& delta_path
                     fmt::format("has no file {:?}, which {} applies to", wanted.path, delta->name()));
       }
     }
-    made = FileState{delta_version(delta, bases, engine)};
+    made = FileState{apply_to(bases, delta, engine, execution)};
   }
   const FileVersion& result = made->version;
   require_replaceable(output_path);
@@ -166,7 +177,7 @@ class Chain {
     }
     std::vector<FileVersion> bases;
     for (const FileIdentity& wanted : delta->description().base) bases.push_back(find_base(wanted));
-    return {delta_version(delta, bases, *engine_), listed.executable};
+    return {apply_to(bases, delta, *engine_, execution), listed.executable};
   }
 
   // What directory `index` finds at `place`.

@@ -71,11 +71,6 @@ void require_origin(const Origin& origin, const Digest& found) {
   throw WrongOrigin(origin, fmt::format("{}: digest {}, {} expected", what, found.hex(), origin.digest.hex()));
 }
 
-// Reads all of them, whatever was proven before.
-void require_origins(const std::vector<Origin>& origins, const Execution& execution) {
-  for (const Origin& origin : origins) require_origin(origin, digest_of(*origin.file, execution));
-}
-
 // What is written in whole pages costs least.
 static_assert(k_memory_page_bytes % Blake3Segment::k_unit_bytes == 0);
 // What of a segment may wait until others have written: with it a window still stays in the caches.
@@ -170,6 +165,10 @@ class SegmentWriter {
 };
 
 }  // namespace
+
+void require_origins(const std::vector<Origin>& origins, const Execution& execution) {
+  for (const Origin& origin : origins) require_origin(origin, digest_of(*origin.file, execution));
+}
 
 void OriginProofs::require(const Origin& origin, const Execution& execution) {
   std::unique_lock all(mutex_);

@@ -54,6 +54,9 @@ class WrongOrigin : public Error {
   Digest digest_;
 };
 
+/// Reads all of them, whatever was proven before. Throws WrongOrigin for the first that has another digest.
+void require_origins(const std::vector<Origin>& origins, const Execution& execution);
+
 /// Which origins turned out to be what they must be, for versions that start from the same: as where the tensors of
 /// each file came from all of them. Safe to call from several threads.
 class OriginProofs {

@@ -337,6 +337,20 @@ class DiffApplyTest(testing.Case):
         limited("diff", old, new, output=self.scratch / "again")
         limited("apply", old, delta, output=out)
 
+    def test_a_base_that_is_damaged_anywhere_is_not_the_base(self):
+        tensors = self.some_weights(2, 3000)
+        for step, content in (("a", tensors), ("b", self.moved(tensors))):
+            self.write_weights(f"{step}/m.safetensors", content)
+        old, new, out = self.scratch / "a/m.safetensors", self.scratch / "b/m.safetensors", self.scratch / "out"
+        alone = self.diff(old, new, self.scratch / "delta")
+        whole = self.diff(self.scratch / "a", self.scratch / "b", self.scratch / "deltas")
+        content = old.read_bytes()
+        header = range(8 + int.from_bytes(content[:8], "little"))
+        for at in [*header[:8], *self.random.sample(header, 60), *self.random.sample(range(len(content)), 20)]:
+            old.write_bytes(content[:at] + bytes([content[at] ^ self.random.randrange(1, 256)]) + content[at + 1:])
+            base, delta = self.random.choice(((old, alone), (old.parent, whole)))
+            self.run_fails(6, "apply", base, delta, "-o", out, says="m.safetensors", absent=out)
+
     def test_names_in_brackets_are_names(self):
         old, new = (self.write_weights(f"{name}.safetensors", self.some_weights(1)) for name in "ab")
         delta = self.scratch / "[x,y]"
