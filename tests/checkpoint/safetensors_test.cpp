@@ -146,6 +146,13 @@ TEST_CASE("a header that is not of the described form is refused as corrupt") {
     CAPTURE(shape);
     CHECK(tensor("\"U8\"", shape, "[0,8]") == Fault::corrupt);
   }
+  const auto of_ones = [&](int extents) {
+    std::string shape = "[8";
+    for (int i = 1; i < extents; ++i) shape += ",1";
+    return tensor("\"U8\"", shape + "]", "[0,8]");
+  };
+  CHECK(of_ones(255) == std::nullopt);
+  CHECK(of_ones(256) == Fault::corrupt);
   for (const char* offsets : {"[0,7]", "[1,8]", "[0,9]", "[8,0]", "[1,9]", "[-1,7]", "[0]", "[]", "[0,4,8]", "8",
                               "null", "[0,8.0]", "[\"0\",\"8\"]", "[0,18446744073709551615]",
                               "[18446744073709551608,18446744073709551616]", "[18446744073709551615,7]"}) {

@@ -8,6 +8,7 @@ from elements import BITS
 from refusal import is_count, require, strict_header
 
 HEADER_LIMIT = 100_000_000
+MOST_EXTENTS = 255
 METADATA = "__metadata__"
 
 # begin and end count from the beginning of the file.
@@ -53,6 +54,7 @@ def _tensor(name, value, start, what):
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     require(isinstance(dtype, str) and dtype in BITS, f"{what}: unknown dtype {dtype!r}")
     require(isinstance(shape, list) and all(map(is_count, shape)), f"{what}: shape is no list of counts")
+    require(len(shape) <= MOST_EXTENTS, f"{what}: shape has {len(shape)} extents")
     require(isinstance(offsets, list) and len(offsets) == 2 and all(map(is_count, offsets)) and
             offsets[0] <= offsets[1], f"{what}: bad data_offsets")
     bits = prod(shape) * BITS[dtype]
