@@ -156,7 +156,8 @@ class Chain {
   FileState make(std::size_t index, const ListedFile& listed, Made& made, const Execution& execution) const {
     const fs::path& directory = (*directories_)[index];
     const fs::path kept = directory / k_files_folder / listed.identity.path;
-    if (listed.as != ListedAs::same && !fs::exists(kept)) {
+    std::error_code error;
+    if (listed.as != ListedAs::same && fs::status(kept, error).type() == fs::file_type::not_found) {
       throw Error(Fault::corrupt, kept.string(), fmt::format("is missing, and {} lists it", k_list_name));
     }
     const auto find_base = [&](const FileIdentity& wanted) {

@@ -52,7 +52,8 @@ void refuse_to_remove_from_others(const fs::path& directory, const std::vector<s
 std::optional<fs::path> find_unseen(const fs::path& directory, const std::string& place, const LocalFiles& local) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(directory / place, error))) return std::nullopt;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory / place, error)) {
+  constexpr auto k_closed_to_us = fs::directory_options::skip_permission_denied;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory / place, k_closed_to_us, error)) {
     if (fs::is_directory(entry.symlink_status(error))) continue;
     if (!local.held.contains(entry.path().lexically_relative(directory).generic_string())) return entry.path();
   }

@@ -70,8 +70,10 @@ Commit named(const Repository& repository, const std::string& name) {
     return newest_with_step(repository, *step);
   }
   // Whoever has a whole id need trust nobody: no name goes before it.
-  if (const auto id = Digest::parse(name); id && repository.store().get(commit_key(*id)) != nullptr)
-    return repository.commit(*id);
+  if (const auto id = Digest::parse(name)) {
+    const auto held = repository.store().get(commit_key(*id));  // so that over a network it is asked for once
+    if (held) return repository.commit(*id);
+  }
   if (why_not_a_ref_name(name) == nullptr) {
     for (const RefKind kind : {RefKind::branch, RefKind::tag}) {
       const RefState ref = repository.refs().read(kind, name);

@@ -55,6 +55,7 @@ ROWS = (
     Row("squash --compress-anchors", "squash repo step:1..step:3 --anchor --compress-anchors", CHAIN),
     Row("branch", "branch repo side step:2", CHAIN),
     Row("branch --force", "branch repo side step:4 --force", [*CHAIN, "branch repo side step:2"]),
+    Row("branch --delete", "branch repo side --delete", [*CHAIN, "branch repo side step:2"]),
     Row("gc", "gc repo", [*CHAIN, "killed push ../c repo -b side"]),
     Row("gc --grace 0", "gc repo --grace 0", [*CHAIN, "squash repo step:1..step:4", "killed push ../c repo -b side"],
         gone=(2, 3)),
@@ -239,8 +240,12 @@ class KillPointsTest(testing.Case):
         again = self.here(*self.row.command.split())
         if again.code == 3 and observed == "out whole":  # a directory that is there already is not replaced
             self.assertIn("exists and is not an empty directory", again.err)
+        elif again.code == 4 and self.row.name == "branch --delete":  # nor is one deleted that is not there any more
+            self.assertIn("side: is no branch", again.err)
         else:
             self.assertEqual(again.code, 0, self.told(again))
+        if self.row.name == "branch --delete":
+            self.assertNotIn("side", json.loads(self.here_ok("branch", "repo", "--json")))
 
     def one_point(self, point, at):
         done = self.here(*self.row.command.split(), "-q", env=kill_points.environment(self.place, at))
